@@ -1,0 +1,144 @@
+//! One page: what is asked of a source, and what its answer was decoded into.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::hash::Hash32;
+use crate::spec::snapshot::SpecSnapshot;
+use crate::time::{Span, Timestamp};
+use crate::window::Window;
+
+/// Where the next page of a search begins. Stored in the ledger as JSON, so a new run can go on there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Position {
+    Offset(u64),
+    Page(u64),
+    /// `None` asks without a token.
+    Token(Option<String>),
+    /// Path and query relative to the origin, without credentials; `None` is the first request.
+    Url(Option<String>),
+    /// TIME paging: everything from this instant on.
+    Since(Timestamp),
+}
+
+/// A part of a window that time cannot cut any further.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Both ends inclusive.
+    IdRange {
+        from: u64,
+        to: u64,
+    },
+    HashBucket {
+        bucket: u32,
+        buckets: u32,
+    },
+}
+
+/// Everything needed to write one request.
+#[derive(Clone, Debug)]
+pub struct PageAsk {
+    pub spec: Arc<SpecSnapshot>,
+    pub window: Window,
+    pub part: Option<Part>,
+    /// End of the plan's window, for sources that answer `as_of`.
+    pub as_of: Timestamp,
+    pub step: PageStep,
+    /// Sent as `X-Ingest-Correlation-Id`.
+    pub correlation: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PageStep {
+    Search { position: Position, size: u32 },
+    Detail { ids: Vec<String> },
+}
+
+/// A whole answer, decoded. Bytes of items are slices of `body`.
+#[derive(Clone, Debug)]
+pub struct Page {
+    pub items: Vec<Item>,
+    /// Items that cannot become records.
+    pub bad: Vec<BadItem>,
+    pub total: Option<u64>,
+    pub has_more: Option<bool>,
+    /// Next token as the source gave it, credentials removed.
+    pub next_token: Option<String>,
+    /// Path and query of the next URL, merged with the request's parameters, credentials removed.
+    pub next_url: Option<String>,
+    /// The body as it may be kept: decompressed, secrets redacted.
+    pub body: Bytes,
+    /// Hash of the body as it came, before redaction.
+    pub response_hash: Hash32,
+    /// Start of the request on the injected clock: the page shows the source at this time or later.
+    pub asked_at: Timestamp,
+    pub fetched_at: Timestamp,
+    /// The source's `Date` header.
+    pub source_date: Option<Timestamp>,
+    pub status: u16,
+    pub rate: RateHints,
+    /// Redacted JSON as in 14.3.3.
+    pub request_digest: serde_json::Value,
+    pub response_digest: serde_json::Value,
+    pub latency: Span,
+    pub decode: Span,
+}
+
+impl Page {
+    /// Items the source sent, good or bad.
+    pub fn item_count(&self) -> usize {
+        self.items.len() + self.bad.len()
+    }
+}
+
+/// One record as the source gave it. In a two-phase search only `id` is meant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Item {
+    pub id: String,
+    /// Time of the watermark key, cut to microseconds; `None` where the source gives none.
+    pub updated_at: Option<Timestamp>,
+    pub version: Option<String>,
+    pub deleted: bool,
+    /// Over the raw record without the paths declared as noise.
+    pub content_hash: Hash32,
+    /// Mapped fields as a JSON object text.
+    pub fields: String,
+    pub payload: Bytes,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct BadItem {
+    pub id: Option<String>,
+    pub reason: BadReason,
+    /// The path or field that failed.
+    pub path: String,
+    pub message: String,
+    pub raw: Bytes,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum BadReason {
+    NoId,
+    BadTime,
+    MissingField,
+    BadField,
+    BadText,
+    TooLong,
+    Malformed,
+    /// Refused by the database.
+    Store,
+}
+
+/// What the source said about its limits.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RateHints {
+    pub limit: Option<u64>,
+    pub remaining: Option<u64>,
+    pub reset_at: Option<Timestamp>,
+    pub retry_after: Option<Timestamp>,
+}

@@ -1,0 +1,13 @@
+//! Where the engine meets the outside: each port method is one step of the ledger or one question to a source.
+
+mod clock;
+mod gate;
+mod ledger;
+mod registry;
+mod source;
+
+pub use clock::{Clock, Random};
+pub use gate::{Decision, Gate, Permit, RateKey, RejectReason, Signal};
+pub use ledger::LedgerError;
+pub use registry::{Cell, DictionaryRows, NewVersion, Registry, RegistryRow, StoredVersion};
+pub use source::{HttpAnswer, HttpRequest, Secrets, Source, Transport, TransportError};

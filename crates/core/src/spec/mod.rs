@@ -1,0 +1,4 @@
+//! The compiled specification of one endpoint, and what its failures mean.
+
+pub mod errors;
+pub mod snapshot;
