@@ -4,12 +4,17 @@
 //! decided here; the engine, the store and the source carry it out and meet at [`ports`].
 
 pub mod calendar;
+pub mod failpoint;
 pub mod hash;
+pub mod id;
 pub mod page;
 pub mod path;
+pub mod plan;
 pub mod ports;
+pub mod record;
 pub mod registry;
 pub mod spec;
+pub mod states;
 pub mod template;
 pub mod time;
 pub mod window;

@@ -1,24 +1,420 @@
 //! The ledger: every method is one transaction, and its first sentence is the invariant it keeps.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::failpoint::Struck;
+use crate::hash::Hash32;
+use crate::id::Id;
+use crate::page::{BadItem, Part};
+use crate::plan::coverage::ReadSlice;
+use crate::record::NewRecord;
+use crate::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
+use crate::time::{Span, Timestamp};
+use crate::window::Window;
+
 /// Why a step of the ledger did not happen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {
     /// Someone else holds the task now: stop, write nothing more.
     #[error("the lease of task {task} was lost")]
-    LeaseLost { task: i64 },
+    LeaseLost { task: Id },
     /// A row holds what no version of this program writes.
     #[error("{table}.{column} of row {row} holds nonsense: {message}")]
     Corrupt { table: &'static str, column: String, row: i64, message: String },
     /// The database is out of reach, full or broken; nothing was written.
     #[error("the database refused {step}: {message}")]
     Unavailable { step: &'static str, message: String },
-    /// One record was refused by the database; the page can be committed without it.
+    /// The database refused the content of a page; bisection finds the record.
     #[error("the database refused a record: {message}")]
     Data { message: String },
-    /// Written by a newer release.
     #[error("{what} was written by a newer release of patra")]
     TooNew { what: String },
+    #[error("there is no {what}")]
+    Missing { what: String },
     /// A planted failure of a test.
-    #[error("failpoint {name}")]
-    Failpoint { name: String },
+    #[error(transparent)]
+    Struck(#[from] Struck),
+}
+
+/// K of the invariants: what owns one cursor, one live plan and one coverage.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Namespace {
+    pub provenance: String,
+    pub endpoint: String,
+    pub operation: Operation,
+    /// Watermark key of the window.
+    pub cursor_key: String,
+    pub scope: NamespaceScope,
+    /// EXPR: hex of SHA-256(endpoint, expr_proto_hash). GLOBAL: empty.
+    pub key: String,
+}
+
+impl Namespace {
+    /// One value for the whole, stored as `namespace_hash`.
+    pub fn hash(&self) -> Hash32 {
+        let operation = self.operation.code();
+        let parts = [&self.provenance, &self.endpoint, operation, &self.cursor_key, self.scope.code(), &self.key];
+        Hash32::of_parts(&parts.map(str::as_bytes))
+    }
+}
+
+/// A trigger, before anything is compiled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewInstance {
+    pub id: Id,
+    pub scheduler: String,
+    pub job_id: String,
+    pub log_id: String,
+    pub trigger_type: String,
+    pub provenance: String,
+    pub endpoint: String,
+    pub operation: Operation,
+    pub channel: String,
+    pub params: serde_json::Value,
+}
+
+/// What the planner needs to know of a namespace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlanningView {
+    pub live_plan: Option<Id>,
+    pub watermark: Option<Timestamp>,
+    /// SUCCEEDED slices that reach past the finished prefix stored with the cursor.
+    pub slices: Vec<ReadSlice>,
+    pub waived: Vec<Window>,
+    /// Contiguous prefix of `Fin` known so far; slices below it may be gone.
+    pub finished_to: Option<Timestamp>,
+    /// How far the source's clock was behind ours when last seen; zero when it was not behind.
+    pub source_behind: Span,
+    /// Tasks QUEUED for this provenance, endpoint and operation.
+    pub queued: u64,
+    pub paused: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewPlan {
+    pub id: Id,
+    pub instance: Id,
+    pub plan_key: String,
+    pub namespace: Namespace,
+    pub window: Window,
+    pub slice_strategy: String,
+    pub slice_params: serde_json::Value,
+    pub expr_proto_hash: Hash32,
+    pub expr_proto: serde_json::Value,
+    pub spec: Arc<SpecSnapshot>,
+    pub spec_fingerprint: Hash32,
+    pub remarks: serde_json::Value,
+    pub slices: Vec<NewSlice>,
+    /// The finished prefix the plan was computed from, kept as a shortcut for the next one.
+    pub finished_to: Option<Timestamp>,
+}
+
+/// A slice with the one task that reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewSlice {
+    pub id: Id,
+    pub slice_no: u32,
+    pub window: Window,
+    pub part: Option<Part>,
+    pub slice_spec: serde_json::Value,
+    pub signature_hash: Hash32,
+    pub expr_hash: Hash32,
+    pub expr: serde_json::Value,
+    pub task: NewTask,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTask {
+    pub id: Id,
+    pub idempotent_key: Hash32,
+    pub params: serde_json::Value,
+    pub credential: Option<String>,
+    pub priority: u8,
+    pub scheduled_at: Timestamp,
+    /// Token of the first page of a pass.
+    pub first_token: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Published {
+    Created(Id),
+    /// A plan of this namespace is live, or the same trigger was published before.
+    Existing(Id),
+}
+
+/// The right to write for one task. Only [`Ledger::acquire_tasks`] makes one; epoch and run UUID fence late writers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub task: Id,
+    pub epoch: i64,
+    pub run_uuid: Uuid,
+    pub run: Id,
+    pub slice: Id,
+    pub plan: Id,
+    /// On the database clock.
+    pub expires_at: Timestamp,
+}
+
+/// A task taken for execution, with everything needed to go on where the last run stopped.
+#[derive(Clone, Debug)]
+pub struct Leased {
+    pub lease: Lease,
+    pub task: Task,
+    /// Committed batches of all passes of the task, oldest first, read after the claim.
+    pub trace: Vec<BatchTrace>,
+    /// The RUNNING row inserted by the claim for the page to be read next.
+    pub batch: OpenBatch,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    pub id: Id,
+    pub provenance: String,
+    pub endpoint: String,
+    pub operation: Operation,
+    pub window: Window,
+    pub part: Option<Part>,
+    pub expr_hash: Hash32,
+    pub priority: u8,
+    pub attempt_no: u32,
+    pub failure_count: u32,
+    /// Leases lost in a row at the same page.
+    pub lost_count: u32,
+}
+
+/// A ledger row of a page that is being read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenBatch {
+    pub id: Id,
+    /// 1.. per run.
+    pub batch_no: u32,
+    pub pass_no: u32,
+    /// 0.. per pass.
+    pub seq_no: u32,
+    pub phase: Phase,
+    pub before_token: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Search,
+    Detail,
+}
+
+impl Phase {
+    pub const fn code(self) -> &'static str {
+        match self {
+            Phase::Search => "search",
+            Phase::Detail => "detail",
+        }
+    }
+}
+
+/// What a committed batch tells a later run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchTrace {
+    pub id: Id,
+    pub pass_no: u32,
+    pub seq_no: u32,
+    pub phase: Phase,
+    pub before_token: String,
+    /// `None`: the source said that this was the last page.
+    pub after_token: Option<String>,
+    pub item_count: u32,
+    pub total: Option<u64>,
+    /// Short hashes of the ids on the page, in page order.
+    pub page_ids: Vec<u64>,
+    pub source_now: Timestamp,
+    pub committed_at: Timestamp,
+}
+
+/// T1: one page becomes records.
+#[derive(Clone, Debug)]
+pub struct BatchCommit {
+    pub batch: OpenBatch,
+    pub after_token: Option<String>,
+    /// The page to be read next; its RUNNING row is inserted by this commit.
+    pub next: Option<OpenBatch>,
+    pub entity: String,
+    pub expr_hash: Hash32,
+    pub mapping_hash: Hash32,
+    pub spec_fingerprint: Hash32,
+    pub records: Vec<NewRecord>,
+    pub bad: Vec<BadItem>,
+    /// Ids asked for in a detail request and not returned.
+    pub missing: Vec<String>,
+    /// Ids asked for earlier as missing and now returned are cleared by the store.
+    pub page_ids: Vec<u64>,
+    /// Two-phase search: the ids whose details are to be asked for.
+    pub id_list: Option<Vec<String>>,
+    pub item_count: u32,
+    /// Items dropped by the client-side window filter.
+    pub filtered: u32,
+    pub out_of_window: u32,
+    pub total: Option<u64>,
+    pub source_now: Timestamp,
+    pub asked_at: Timestamp,
+    pub fetched_at: Timestamp,
+    pub response_hash: Hash32,
+    pub body: Option<KeptBody>,
+    pub request_digest: serde_json::Value,
+    pub response_digest: serde_json::Value,
+    /// Latency, retries, 429s and the like; the store adds the counts.
+    pub stats: serde_json::Map<String, serde_json::Value>,
+    pub observed_max: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptBody {
+    pub bytes: Bytes,
+    /// The body is whole; else only its first kilobyte.
+    pub whole: bool,
+}
+
+/// `fetched = inserted + updated + unchanged + stale + duplicate + quarantined + filtered` (INV-19).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    pub fetched: u64,
+    pub inserted: u64,
+    pub updated: u64,
+    pub unchanged: u64,
+    pub stale: u64,
+    pub duplicate: u64,
+    pub quarantined: u64,
+    pub filtered: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    pub counts: Counts,
+    /// True when an earlier try of the same commit had succeeded.
+    pub repeated: bool,
+}
+
+/// How a slice ends.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SliceOutcome {
+    /// One pass from the first page to the source's own end, reconciled.
+    Succeeded {
+        read_at: Timestamp,
+        source_behind: Span,
+        settling_lag: Span,
+        remarks: serde_json::Value,
+    },
+    /// Pages are stored but prove nothing.
+    Partial {
+        reason: String,
+    },
+    Failed {
+        class: String,
+        reason: String,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Finished {
+    /// Watermark before and after, when it moved.
+    pub moved: Option<(Timestamp, Timestamp)>,
+    pub plan_completed: bool,
+}
+
+/// Giving a task back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// Not to be claimed before this, on the database clock.
+    pub due_at: Timestamp,
+    pub reason: String,
+    /// True when this attempt failed; waiting, shutdown and takeover are not failures.
+    pub failed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Split {
+    pub reason: String,
+    /// Tile the parent exactly.
+    pub children: Vec<NewSlice>,
+}
+
+/// Where to go on with a new pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewPass {
+    /// The RUNNING row that is given up.
+    pub abandoned: Id,
+    pub first: OpenBatch,
+    pub reason: String,
+}
+
+/// A plan as an executor needs it.
+#[derive(Clone, Debug)]
+pub struct PlanView {
+    pub id: Id,
+    pub namespace: Namespace,
+    pub window: Window,
+    pub spec: Arc<SpecSnapshot>,
+    pub spec_fingerprint: Hash32,
+    pub expr_proto_hash: Hash32,
+}
+
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// The clock that leases are measured on.
+    fn database_now(&self) -> Timestamp;
+
+    /// Leases a slot for the id generator of one process; no two live processes share one.
+    async fn lease_worker_slot(&self, owner: &str, ttl: Span) -> Result<u16, LedgerError>;
+
+    /// Records what was asked, before anything is decided.
+    async fn open_instance(&self, instance: NewInstance) -> Result<(), LedgerError>;
+
+    /// Writes on the instance why no plan came of it, or which plan did.
+    async fn remark_instance(&self, instance: Id, remarks: serde_json::Value) -> Result<(), LedgerError>;
+
+    /// Everything the next plan of a namespace depends on, from one snapshot.
+    async fn planning_view(&self, namespace: &Namespace) -> Result<PlanningView, LedgerError>;
+
+    /// Plan, slices and tasks become claimable in one commit; at most one plan per namespace is live.
+    async fn publish_plan(&self, plan: NewPlan) -> Result<Published, LedgerError>;
+
+    async fn plan(&self, plan: Id) -> Result<PlanView, LedgerError>;
+
+    /// Leases up to `limit` due tasks, each to one holder, with a higher epoch and a fresh run.
+    async fn acquire_tasks(&self, who: &str, limit: u32, ttl: Span) -> Result<Vec<Leased>, LedgerError>;
+
+    /// When the next task of any source can be claimed: now, later, or never.
+    async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError>;
+
+    /// Moves the end of the lease if it is still ours.
+    async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError>;
+
+    /// Batch row, records, outbox, quarantine and position become visible together or not at all.
+    async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError>;
+
+    /// Ids found by a search batch, in page order.
+    async fn id_list(&self, batch: Id) -> Result<Vec<String>, LedgerError>;
+
+    /// Gives up the pass and opens the next one at its first page.
+    async fn begin_pass(&self, lease: &Lease, pass: NewPass) -> Result<(), LedgerError>;
+
+    /// Task, slice, coverage, cursor event and cursor move together; the cursor never passes a gap.
+    async fn finish_slice(&self, lease: &Lease, outcome: SliceOutcome) -> Result<Finished, LedgerError>;
+
+    /// Gives the task back; the run ends PARTIAL (or FAILED when `failed`) with its reason.
+    async fn release(&self, lease: &Lease, release: Release) -> Result<(), LedgerError>;
+
+    /// Replaces a slice by children that tile it, fencing its executor.
+    async fn split_slice(&self, lease: &Lease, split: Split) -> Result<(), LedgerError>;
+
+    /// Walks the coverage of a namespace again; true when the watermark moved.
+    async fn reconcile(
+        &self,
+        namespace: &Namespace,
+        settling_lag: Span,
+        origin: Timestamp,
+    ) -> Result<bool, LedgerError>;
 }

@@ -8,6 +8,6 @@ mod source;
 
 pub use clock::{Clock, Random};
 pub use gate::{Decision, Gate, Permit, RateKey, RejectReason, Signal};
-pub use ledger::LedgerError;
+pub use ledger::*;
 pub use registry::{Cell, DictionaryRows, NewVersion, Registry, RegistryRow, StoredVersion};
 pub use source::{HttpAnswer, HttpRequest, Secrets, Source, Transport, TransportError};

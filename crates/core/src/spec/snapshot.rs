@@ -66,6 +66,26 @@ pub enum NamespaceScope {
     Custom,
 }
 
+impl Operation {
+    pub const fn code(self) -> &'static str {
+        match self {
+            Operation::Harvest => "HARVEST",
+            Operation::Backfill => "BACKFILL",
+            Operation::Update => "UPDATE",
+        }
+    }
+}
+
+impl NamespaceScope {
+    pub const fn code(self) -> &'static str {
+        match self {
+            NamespaceScope::Global => "GLOBAL",
+            NamespaceScope::Expr => "EXPR",
+            NamespaceScope::Custom => "CUSTOM",
+        }
+    }
+}
+
 /// Transport manners of the source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

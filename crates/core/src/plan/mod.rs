@@ -1,0 +1,3 @@
+//! From a compiled spec to plans and slices: what is still owed, cut into pieces that tile.
+
+pub mod coverage;
