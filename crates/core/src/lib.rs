@@ -5,9 +5,11 @@
 
 pub mod calendar;
 pub mod failpoint;
+pub mod gate;
 pub mod hash;
 pub mod id;
 pub mod page;
+pub mod pass;
 pub mod path;
 pub mod plan;
 pub mod ports;

@@ -1,3 +1,4 @@
 //! From a compiled spec to plans and slices: what is still owed, cut into pieces that tile.
 
 pub mod coverage;
+pub mod slicer;

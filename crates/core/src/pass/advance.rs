@@ -1,0 +1,202 @@
+//! The rules for one page: is it a page of this pass, was it the last one, and where does the next one begin.
+
+use crate::page::{Page, Position};
+use crate::pass::{Accepted, EMPTY_RETRIES, Pass, position_hash, set_hash};
+use crate::spec::snapshot::{Order, PagingKind, StopRule};
+use crate::time::{Span, Timestamp};
+
+impl Pass {
+    pub(super) fn judge(&self, position: &Position, page: &Page, ids: &[u64]) -> Accepted {
+        if let Some(verdict) = self.over_the_cap(page) {
+            return verdict;
+        }
+        if let Some(verdict) = self.loops(position, ids) {
+            return verdict;
+        }
+        if let Some(reason) = self.moved(position, ids) {
+            return Accepted::NewPass { reason };
+        }
+        if let Some(reason) = self.out_of_order(page) {
+            return Accepted::Fail { class: "DRIFT", reason };
+        }
+        if self.is_last(position, page, ids) {
+            return Accepted::Commit { next: None };
+        }
+        if ids.is_empty() && self.spec.pagination.kind != PagingKind::Time {
+            return self.empty_before_the_end();
+        }
+        self.onward(position, page, ids)
+    }
+
+    /// INV-12: a total above the cap is cut before paging, because sources answer wrong pages past it.
+    fn over_the_cap(&self, page: &Page) -> Option<Accepted> {
+        let paging = &self.spec.pagination;
+        let most = [paging.result_cap, paging.max_per_slice].into_iter().flatten().min()?;
+        let total = page.total.filter(|total| self.pages == 0 && *total > most)?;
+        Some(Accepted::Split { total, reason: format!("{total} results, at most {most} can be read in one slice") })
+    }
+
+    /// INV-32: a position or a page met before in this pass means that paging runs in a circle.
+    fn loops(&self, position: &Position, ids: &[u64]) -> Option<Accepted> {
+        let paging = &self.spec.pagination;
+        let fail = |reason: String| Some(Accepted::Fail { class: "LOOP", reason });
+        // Counted in items, because servers clamp the page size silently.
+        if let Some(total) = self.first_total
+            && self.received > 2 * total + 8 * u64::from(paging.size)
+        {
+            return fail(format!("{} items were sent of a result of {total}", self.received));
+        }
+        if self.turned_back_to_first(position) || paging.kind == PagingKind::Time {
+            return None;
+        }
+        if paging.replayable && self.tokens.contains(&position_hash(position)) {
+            return fail("the source sent a position that was already read in this pass".into());
+        }
+        if !ids.is_empty() && self.page_sets.contains(&set_hash(ids)) {
+            return fail("the source sent the same page twice".into());
+        }
+        None
+    }
+
+    /// Backward reading meets the first page a second time, at its end.
+    fn turned_back_to_first(&self, position: &Position) -> bool {
+        self.spec.pagination.backward && self.turned && *position == Position::Page(self.spec.pagination.base)
+    }
+
+    /// OFFSET pages overlap; the ids in the overlap must repeat, or something moved between the two requests.
+    fn moved(&self, position: &Position, ids: &[u64]) -> Option<String> {
+        let Position::Offset(offset) = position else { return None };
+        let overlap = self.overlap_of(self.last_page.len());
+        if *offset == 0 || overlap == 0 || self.pages == 0 {
+            return None;
+        }
+        let tail = &self.last_page[self.last_page.len() - overlap..];
+        (!ids.starts_with(tail)).then(|| format!("the {overlap} items before offset {offset} changed while paging"))
+    }
+
+    fn overlap_of(&self, page_len: usize) -> usize {
+        // At least one item must be new, or paging would stand still.
+        (self.spec.pagination.overlap as usize).min(page_len.saturating_sub(1))
+    }
+
+    fn out_of_order(&self, page: &Page) -> Option<String> {
+        let order = self.spec.window.ordered?;
+        let times: Vec<Timestamp> = page.items.iter().filter_map(|item| item.updated_at).collect();
+        let sorted = match order {
+            Order::Asc => times.is_sorted(),
+            Order::Desc => times.is_sorted_by(|left, right| left >= right),
+        };
+        (!sorted)
+            .then(|| format!("the source declares order {order:?} by {} and does not keep it", self.spec.window.key))
+    }
+
+    /// The order of 4.3.3: has_more, then token or URL, then the count, then an empty page, then a declared short page.
+    fn is_last(&self, position: &Position, page: &Page, ids: &[u64]) -> bool {
+        let stops = |rule| self.spec.pagination.stop.contains(&rule);
+        if let Some(more) = page.has_more {
+            return !more;
+        }
+        match position {
+            Position::Token(sent) => {
+                let next = page.next_token.as_ref().filter(|token| !token.is_empty());
+                if next.is_none() || (stops(StopRule::EchoedToken) && next == sent.as_ref()) {
+                    return true;
+                }
+            }
+            Position::Url(_) if page.next_url.is_none() => return true,
+            Position::Since(_) => return self.time_is_up(page),
+            _ => {}
+        }
+        if self.turned_back_to_first(position) {
+            return true;
+        }
+        let seen = self.seen_with(ids);
+        if self.counts_to_the_end(position) && page.total.is_some_and(|total| seen >= total) {
+            return true;
+        }
+        if ids.is_empty() {
+            return page.total.is_none_or(|total| seen >= self.least_of(total));
+        }
+        let short = ids.len() < self.spec.pagination.size as usize;
+        short && stops(StopRule::ShortPage) && page.total.is_none_or(|total| seen >= total)
+    }
+
+    /// OFFSET and PAGE end when the count is reached; tokens and URLs only where the source is declared so.
+    fn counts_to_the_end(&self, position: &Position) -> bool {
+        let by_number = matches!(position, Position::Offset(_) | Position::Page(_));
+        let backward = self.spec.pagination.backward && self.spec.pagination.kind == PagingKind::Page;
+        (by_number && !backward) || self.spec.pagination.stop.contains(&StopRule::CountReached)
+    }
+
+    /// The reading passed the end of the window, or the feed has nothing more.
+    fn time_is_up(&self, page: &Page) -> bool {
+        page.item_count() == 0 || page.items.iter().any(|item| item.updated_at.is_some_and(|at| at >= self.window.to()))
+    }
+
+    fn seen_with(&self, ids: &[u64]) -> u64 {
+        let fresh: std::collections::HashSet<u64> = ids.iter().filter(|id| !self.ids.contains(id)).copied().collect();
+        (self.ids.len() + fresh.len()) as u64
+    }
+
+    fn least_of(&self, total: u64) -> u64 {
+        let allowed = (total as f64 * self.spec.response.total_tolerance).floor() as u64;
+        total.saturating_sub(allowed)
+    }
+
+    /// Sources send spurious empty pages; a cursor that cannot be asked twice has moved on by then.
+    fn empty_before_the_end(&self) -> Accepted {
+        if !self.spec.pagination.replayable {
+            return Accepted::Commit { next: None };
+        }
+        if self.empty_retries >= EMPTY_RETRIES {
+            return Accepted::NewPass { reason: "an empty page came before the end".into() };
+        }
+        Accepted::AskAgain
+    }
+
+    /// An empty page was asked again.
+    pub fn asked_again(&mut self) {
+        self.empty_retries += 1;
+    }
+
+    fn onward(&self, position: &Position, page: &Page, ids: &[u64]) -> Accepted {
+        let next = match position {
+            // Advance by what came, never by what was asked for: servers clamp the size silently.
+            Position::Offset(offset) => Position::Offset(offset + (ids.len() - self.overlap_of(ids.len())) as u64),
+            Position::Page(number) => match self.next_page(*number, page, ids) {
+                Some(next) => Position::Page(next),
+                None => return Accepted::Commit { next: None },
+            },
+            Position::Token(_) => Position::Token(page.next_token.clone()),
+            Position::Url(_) => Position::Url(page.next_url.clone()),
+            Position::Since(since) => Position::Since(self.next_since(*since, page)),
+        };
+        let returns = self.spec.pagination.backward && next == Position::Page(self.spec.pagination.base);
+        let known = next == *position || self.tokens.contains(&position_hash(&next));
+        if self.spec.pagination.replayable && known && !returns {
+            let reason = "the source names a next page that was already read in this pass".into();
+            return Accepted::Fail { class: "LOOP", reason };
+        }
+        Accepted::Commit { next: Some(next) }
+    }
+
+    /// Forward: one up. Backward: from the first page to the last, then down to the first again.
+    fn next_page(&self, number: u64, page: &Page, ids: &[u64]) -> Option<u64> {
+        let paging = &self.spec.pagination;
+        if !paging.backward {
+            return Some(number + 1);
+        }
+        if self.turned || number > paging.base {
+            return number.checked_sub(1).filter(|next| *next >= paging.base);
+        }
+        let per_page = (ids.len() as u64).max(1);
+        let last = paging.base + page.total.unwrap_or(per_page).div_ceil(per_page) - 1;
+        (last > paging.base).then_some(last)
+    }
+
+    /// Everything from the last time met, whose ties may go on; one grain further when only ties came.
+    fn next_since(&self, since: Timestamp, page: &Page) -> Timestamp {
+        let last = page.items.iter().filter_map(|item| item.updated_at).max().unwrap_or(since);
+        if last > since { last } else { since.plus(self.spec.window.boundary.grain.max(Span::from_micros(1))) }
+    }
+}

@@ -1,0 +1,295 @@
+//! Reading one slice: from its first page to the source's own end, and the proof that nothing moved meanwhile.
+//!
+//! A pass is one reading from the first page. [`Pass::accept`] looks at a decoded page and says what becomes of it;
+//! only the ledger remembers, so a new run rebuilds the pass with [`Pass::resume`] from the committed batches.
+//! A pass that ends is believed when the source's total stood still and equals the distinct ids met (INV-31), or
+//! when it found no id that an earlier pass had not met.
+
+mod advance;
+mod place;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+pub use place::{DetailPlace, NotAPlace, Place};
+
+use crate::hash::Hash32;
+use crate::page::{Page, Position};
+use crate::ports::{BatchTrace, Phase};
+use crate::spec::snapshot::{PagingKind, SpecSnapshot};
+use crate::time::Timestamp;
+use crate::window::Window;
+
+/// Passes that reach the end, find new ids and still do not reconcile: after this many the slice is PARTIAL.
+pub const PASSES_MAX: u32 = 8;
+/// Passes in a row that died without a new id: the slice is split, then given up (INV-29).
+pub const FRUITLESS_SPLIT: u32 = 2;
+pub const FRUITLESS_MAX: u32 = 3;
+/// How often an empty page is asked again while the total says that there is more.
+pub const EMPTY_RETRIES: u32 = 3;
+
+/// The reading of a slice as far as it has come.
+#[derive(Clone, Debug)]
+pub struct Pass {
+    spec: Arc<SpecSnapshot>,
+    window: Window,
+    pass_no: u32,
+    next_seq: u32,
+    first_total: Option<u64>,
+    last_total: Option<u64>,
+    /// Ids met in this pass.
+    ids: HashSet<u64>,
+    /// Ids met in earlier passes of the task.
+    known: HashSet<u64>,
+    /// Passes in a row, before this one, that added no id.
+    fruitless: u32,
+    received: u64,
+    pages: u64,
+    tokens: HashSet<u64>,
+    page_sets: HashSet<u64>,
+    last_page: Vec<u64>,
+    read_at: Option<Timestamp>,
+    empty_retries: u32,
+    /// Backward PAGE reading has turned round at the last page.
+    turned: bool,
+}
+
+/// What becomes of a page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// Commit it; `next` is what to ask for then, `None` when this was the last page.
+    Commit { next: Option<Position> },
+    /// An empty page before the end: ask for it again, commit nothing.
+    AskAgain,
+    /// The result set moved or the position was lost: begin anew.
+    NewPass { reason: String },
+    /// More than the source serves for one query: cut the window before paging.
+    Split { total: u64, reason: String },
+    /// Endless or senseless paging: a person must look.
+    Fail { class: &'static str, reason: String },
+}
+
+/// What a finished pass proves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassEnd {
+    Proven,
+    Again { reason: String },
+    GiveUp { reason: String },
+}
+
+impl Pass {
+    pub fn new(spec: Arc<SpecSnapshot>, window: Window) -> Pass {
+        Pass {
+            spec,
+            window,
+            pass_no: 1,
+            next_seq: 0,
+            first_total: None,
+            last_total: None,
+            ids: HashSet::new(),
+            known: HashSet::new(),
+            fruitless: 0,
+            received: 0,
+            pages: 0,
+            tokens: HashSet::new(),
+            page_sets: HashSet::new(),
+            last_page: Vec::new(),
+            read_at: None,
+            empty_retries: 0,
+            turned: false,
+        }
+    }
+
+    /// Rebuilds the reading from the committed batches of all runs, oldest first (INV-28).
+    pub fn resume(
+        spec: Arc<SpecSnapshot>,
+        window: Window,
+        pass_no: u32,
+        trace: &[BatchTrace],
+    ) -> Result<Pass, NotAPlace> {
+        let mut pass = Pass::new(spec, window);
+        for batch in trace {
+            while pass.pass_no < batch.pass_no {
+                pass.turn_page_over();
+            }
+            pass.replay(batch)?;
+        }
+        while pass.pass_no < pass_no {
+            pass.turn_page_over();
+        }
+        Ok(pass)
+    }
+
+    fn replay(&mut self, batch: &BatchTrace) -> Result<(), NotAPlace> {
+        self.next_seq = batch.seq_no + 1;
+        if batch.phase == Phase::Search
+            && let Place::Search(position) = Place::from_token(&batch.before_token)?
+        {
+            self.note(&position, &batch.page_ids, batch.total, batch.source_now);
+        }
+        Ok(())
+    }
+
+    /// Begins the next pass; what the old one met stays known.
+    pub fn turn_page_over(&mut self) {
+        let added = self.ids.iter().any(|id| !self.known.contains(id));
+        self.fruitless = if added { 0 } else { self.fruitless + 1 };
+        self.known.extend(self.ids.drain());
+        *self = Pass {
+            pass_no: self.pass_no + 1,
+            known: std::mem::take(&mut self.known),
+            fruitless: self.fruitless,
+            ..Pass::new(self.spec.clone(), self.window)
+        };
+    }
+
+    pub fn pass_no(&self) -> u32 {
+        self.pass_no
+    }
+
+    pub fn next_seq(&self) -> u32 {
+        self.next_seq
+    }
+
+    /// A step that is not a search page was committed.
+    pub fn step_committed(&mut self) {
+        self.next_seq += 1;
+    }
+
+    /// Source time at the first page of this pass, `r` of the invariants.
+    pub fn read_at(&self) -> Option<Timestamp> {
+        self.read_at
+    }
+
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+
+    pub fn distinct(&self) -> u64 {
+        self.ids.len() as u64
+    }
+
+    pub fn last_total(&self) -> Option<u64> {
+        self.last_total
+    }
+
+    /// Ids of the last search page, to be compared when a run goes on with OFFSET or PAGE.
+    pub fn last_page(&self) -> &[u64] {
+        &self.last_page
+    }
+
+    /// The pass died. Says whether to begin anew, to split or to give up (INV-29).
+    pub fn died(&self) -> Died {
+        let added = self.ids.iter().any(|id| !self.known.contains(id));
+        let fruitless = if added { 0 } else { self.fruitless + 1 };
+        match fruitless {
+            0..FRUITLESS_SPLIT => Died::Again,
+            FRUITLESS_SPLIT..FRUITLESS_MAX => Died::Split,
+            _ => Died::GiveUp,
+        }
+    }
+
+    /// Where every pass of this spec begins.
+    pub fn first_place(spec: &SpecSnapshot, window: Window) -> Place {
+        let paging = &spec.pagination;
+        Place::Search(match paging.kind {
+            PagingKind::Offset => Position::Offset(0),
+            PagingKind::Page => Position::Page(paging.base),
+            PagingKind::Token => Position::Token(paging.initial.clone()),
+            PagingKind::Url => Position::Url(None),
+            PagingKind::Time => Position::Since(window.from()),
+        })
+    }
+
+    /// Judges a search page and, when it is to be committed, takes it into the pass.
+    pub fn accept(&mut self, position: &Position, page: &Page, source_now: Timestamp) -> Accepted {
+        let ids = page_ids(page);
+        let verdict = self.judge(position, page, &ids);
+        if matches!(verdict, Accepted::Commit { .. }) {
+            self.note(position, &ids, page.total, source_now);
+            self.next_seq += 1;
+        }
+        verdict
+    }
+
+    fn note(&mut self, position: &Position, ids: &[u64], total: Option<u64>, source_now: Timestamp) {
+        self.read_at.get_or_insert(source_now);
+        if self.pages == 0 {
+            self.first_total = total;
+        }
+        self.last_total = total.or(self.last_total);
+        self.pages += 1;
+        self.received += ids.len() as u64;
+        self.empty_retries = 0;
+        self.ids.extend(ids);
+        self.tokens.insert(position_hash(position));
+        self.page_sets.insert(set_hash(ids));
+        self.last_page = ids.to_vec();
+        if let Position::Page(number) = position {
+            self.turned |= *number > self.spec.pagination.base;
+        }
+    }
+
+    /// The source said that this was the last page: is the pass a proof?
+    pub fn end(&self) -> PassEnd {
+        let Some(mismatch) = self.mismatch() else { return PassEnd::Proven };
+        let added = self.ids.iter().any(|id| !self.known.contains(id));
+        if self.pass_no > 1 && !added {
+            return PassEnd::Proven;
+        }
+        match self.pass_no {
+            PASSES_MAX.. => PassEnd::GiveUp { reason: format!("{mismatch} after {} passes", self.pass_no) },
+            _ => PassEnd::Again { reason: mismatch },
+        }
+    }
+
+    fn mismatch(&self) -> Option<String> {
+        let total = self.last_total?;
+        let distinct = self.distinct();
+        if self.spec.response.total_tolerance > 0.0 {
+            let allowed = (total as f64 * self.spec.response.total_tolerance).floor() as u64;
+            return (distinct.abs_diff(total) > allowed)
+                .then(|| format!("the source counts {total} (±{allowed}), {distinct} distinct ids were met"));
+        }
+        match self.first_total {
+            Some(first) if first != total => Some(format!("the total moved from {first} to {total} while paging")),
+            _ if distinct != total => Some(format!("the source counts {total}, {distinct} distinct ids were met")),
+            _ => None,
+        }
+    }
+}
+
+/// What to do when a pass cannot be read to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Died {
+    Again,
+    Split,
+    GiveUp,
+}
+
+/// Short hashes of everything on the page, in order; a record without an id counts by its bytes.
+pub fn page_ids(page: &Page) -> Vec<u64> {
+    let good = page.items.iter().map(|item| id_hash(&item.id));
+    let bad = page.bad.iter().map(|bad| bad.id.as_deref().map_or_else(|| Hash32::of(&bad.raw).short(), id_hash));
+    good.chain(bad).collect()
+}
+
+/// Short hash of one id.
+pub fn id_hash(id: &str) -> u64 {
+    Hash32::of(id.as_bytes()).short()
+}
+
+fn position_hash(position: &Position) -> u64 {
+    Hash32::of(Place::Search(position.clone()).to_token().as_bytes()).short()
+}
+
+/// Independent of the order on the page.
+fn set_hash(ids: &[u64]) -> u64 {
+    let mut sorted = ids.to_vec();
+    sorted.sort_unstable();
+    let bytes: Vec<u8> = sorted.iter().flat_map(|id| id.to_be_bytes()).collect();
+    Hash32::of(&bytes).short()
+}
+
+#[cfg(test)]
+mod tests;
