@@ -1,1 +1,9 @@
-//! Placeholder.
+//! The loops that need time and I/O: planning a trigger, executing tasks, gating requests.
+//!
+//! They decide nothing the core could decide, and they touch the outside only through `patra_core::ports`, so a
+//! simulation on virtual time runs exactly this code.
+
+pub mod executor;
+pub mod gate;
+pub mod notice;
+pub mod settings;

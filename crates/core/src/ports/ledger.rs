@@ -383,11 +383,12 @@ pub trait Ledger: Send + Sync {
 
     async fn plan(&self, plan: Id) -> Result<PlanView, LedgerError>;
 
-    /// Leases up to `limit` due tasks, each to one holder, with a higher epoch and a fresh run.
-    async fn acquire_tasks(&self, who: &str, limit: u32, ttl: Span) -> Result<Vec<Leased>, LedgerError>;
+    /// Leases up to `limit` due tasks, each to one holder, with a higher epoch and a fresh run. Only tasks of the
+    /// source `only`, when given.
+    async fn acquire_tasks(&self, who: &str, limit: u32, ttl: Span, only: Option<&str>) -> Result<Vec<Leased>, LedgerError>;
 
-    /// When the next task of any source can be claimed: now, later, or never.
-    async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError>;
+    /// When the next task can be claimed: now, later (a due time or the end of a lease), or never.
+    async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError>;
 
     /// Moves the end of the lease if it is still ours.
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError>;

@@ -1,0 +1,165 @@
+//! From a decoded page to the commit that stores it.
+
+use patra_core::page::{Item, Page, Position};
+use patra_core::pass::{DetailPlace, Place, page_ids};
+use patra_core::ports::{BatchCommit, KeptBody, OpenBatch};
+use patra_core::record::{NewRecord, VersionKey};
+use patra_core::spec::snapshot::Blackbox;
+use patra_core::time::{Span, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::fetch::Fetched;
+use super::reading::Reading;
+
+/// Kept of a body when only samples are kept.
+const SAMPLE_BYTES: usize = 1_024;
+/// Fewer bad records than this never count as a changed format, whatever their share.
+const SYSTEMIC_LEAST: usize = 5;
+
+impl Reading<'_> {
+    /// INV-18: so many bad records mean that the format has changed; the watermark must not slide over it.
+    pub(super) fn systemic(&self, fetched: &Fetched) -> Option<String> {
+        let (bad, all) = (fetched.page.bad.len(), fetched.page.item_count());
+        let limits = &self.spec().quarantine;
+        let share = bad as f64 / all.max(1) as f64;
+        let too_many = bad > limits.records_max as usize || (bad >= SYSTEMIC_LEAST && share > limits.share_max);
+        let first = fetched.page.bad.first().filter(|_| too_many)?;
+        Some(format!("{bad} of {all} records of one page cannot be read, first: {} at `{}`", first.message, first.path))
+    }
+
+    /// `min(database clock, source's Date)`; the header has whole seconds, so its second is taken as over.
+    pub(super) fn source_now(&mut self, fetched: &Fetched) -> Timestamp {
+        let asked = fetched.page.asked_at;
+        let told = fetched.page.source_date.map_or(asked, |date| date.plus(Span::SECOND));
+        self.source_behind = asked.since(told).max(Span::ZERO);
+        asked.min(told)
+    }
+
+    /// Details of the ids found come first, then the next search page.
+    pub(super) fn after_search(&mut self, fetched: &Fetched, next: Option<Position>) -> Option<Place> {
+        if self.spec().detail.is_none() || fetched.page.items.is_empty() {
+            return next.map(Place::Search);
+        }
+        let ids = fetched.page.items.iter().map(|item| item.id.clone()).collect();
+        self.id_list = Some((self.batch.id, std::sync::Arc::new(ids)));
+        Some(Place::Detail(DetailPlace { batch: self.batch.id, offset: 0, next }))
+    }
+
+    pub(super) fn search_commit(&mut self, fetched: Fetched, after: Option<&Place>) -> BatchCommit {
+        let two_phase = self.spec().detail.is_some();
+        let mut commit = self.page_commit(fetched, after, !two_phase);
+        if two_phase {
+            commit.id_list = self.id_list.as_ref().map(|(_, ids)| ids.to_vec()).or(Some(Vec::new()));
+        }
+        commit
+    }
+
+    /// The commit of any page; `store`: its items are records.
+    pub(super) fn page_commit(&mut self, fetched: Fetched, after: Option<&Place>, store: bool) -> BatchCommit {
+        let source_now = self.source_now(&fetched);
+        let stats = self.stats(&fetched, after);
+        let page_ids = page_ids(&fetched.page);
+        let item_count = u32::try_from(fetched.page.item_count()).unwrap_or(u32::MAX);
+        let body = self.kept_body(&fetched.page);
+        let Page { items, bad, total, asked_at, fetched_at, response_hash, request_digest, response_digest, .. } = fetched.page;
+        let observed_max = items.iter().filter_map(|item| item.updated_at).max();
+        let (records, filtered, out_of_window) =
+            if store { self.records(items, fetched_at) } else { (Vec::new(), item_count - bad.len() as u32, 0) };
+        BatchCommit {
+            batch: self.batch.clone(),
+            after_token: after.map(Place::to_token),
+            next: after.map(|place| self.next_batch(place)),
+            entity: self.spec().entity.clone(),
+            expr_hash: self.task.expr_hash,
+            mapping_hash: self.mapping_hash,
+            spec_fingerprint: self.plan.spec_fingerprint,
+            records,
+            bad,
+            missing: Vec::new(),
+            page_ids,
+            id_list: None,
+            item_count,
+            filtered,
+            out_of_window,
+            total,
+            source_now,
+            asked_at,
+            fetched_at,
+            response_hash,
+            body,
+            request_digest,
+            response_digest,
+            stats,
+            observed_max,
+        }
+    }
+
+    fn next_batch(&self, place: &Place) -> OpenBatch {
+        OpenBatch {
+            id: self.outside.ids.next(),
+            batch_no: self.batch.batch_no + 1,
+            pass_no: self.batch.pass_no,
+            seq_no: self.batch.seq_no + 1,
+            phase: place.phase(),
+            before_token: place.to_token(),
+        }
+    }
+
+    /// Records of the page. Outside the window they are dropped only where the source cannot filter itself (INV-4).
+    fn records(&self, items: Vec<Item>, fetched_at: Timestamp) -> (Vec<NewRecord>, u32, u32) {
+        let (window, spec) = (self.task.window, self.spec());
+        let (mut filtered, mut out_of_window) = (0, 0);
+        let mut records = Vec::with_capacity(items.len());
+        for item in items {
+            let outside = item.updated_at.is_some_and(|at| !window.contains(at));
+            if outside && spec.window.client_filter {
+                filtered += 1;
+                continue;
+            }
+            out_of_window += u32::from(outside);
+            let version = item.version.as_deref();
+            let key = VersionKey::new(item.updated_at, version, fetched_at, item.content_hash, spec.registry_version);
+            records.push(NewRecord {
+                provider_id: item.id,
+                key,
+                updated_at: item.updated_at,
+                deleted: item.deleted,
+                fields: item.fields,
+                payload: item.payload,
+            });
+        }
+        (records, filtered, out_of_window)
+    }
+
+    fn kept_body(&self, page: &Page) -> Option<KeptBody> {
+        match self.spec().blackbox {
+            Blackbox::Full => Some(KeptBody { bytes: page.body.clone(), whole: true }),
+            Blackbox::Sample => {
+                let sample = page.body.slice(..page.body.len().min(SAMPLE_BYTES));
+                Some(KeptBody { whole: sample.len() == page.body.len(), bytes: sample })
+            }
+            Blackbox::Off => None,
+        }
+    }
+
+    fn stats(&self, fetched: &Fetched, after: Option<&Place>) -> Map<String, Value> {
+        let page = &fetched.page;
+        let stats = json!({
+            "itemsCount": page.item_count(),
+            "latencyMs": page.latency.millis(),
+            "parseMs": page.decode.millis(),
+            "requests": fetched.tries.requests,
+            "retryCount": fetched.tries.requests.saturating_sub(1),
+            "429Count": fetched.tries.throttled,
+            "waitMs": fetched.tries.waited.millis(),
+            "hasNext": after.is_some(),
+            "nextHint": after.map(Place::to_token),
+            "bytesIn": page.body.len(),
+            "http": { "status": page.status, "bytes": page.body.len() },
+        });
+        match stats {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+}

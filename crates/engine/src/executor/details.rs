@@ -1,0 +1,83 @@
+//! The second phase: details of the ids a search page found, in groups, each its own batch.
+//!
+//! A request that is refused is halved until the bad id is alone; ids asked for and not returned are noted.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use patra_core::pass::{DetailPlace, Place};
+use patra_core::spec::errors::{ErrorClass, FetchError};
+
+use super::Halt;
+use super::fetch::Fetched;
+use super::reading::{Reading, Step};
+
+impl Reading<'_> {
+    /// The ids of one detail request.
+    pub(super) async fn detail_ids(&mut self, place: &DetailPlace) -> Result<Vec<String>, Halt> {
+        let ids = self.ids_of(place).await?;
+        let from = (place.offset as usize).min(ids.len());
+        let to = (from + self.detail_size).min(ids.len());
+        Ok(ids[from..to].to_vec())
+    }
+
+    async fn ids_of(&mut self, place: &DetailPlace) -> Result<Arc<Vec<String>>, Halt> {
+        match &self.id_list {
+            Some((batch, ids)) if *batch == place.batch => Ok(ids.clone()),
+            _ => {
+                let ids = Arc::new(self.outside.ledger.id_list(place.batch).await?);
+                self.id_list = Some((place.batch, ids.clone()));
+                Ok(ids)
+            }
+        }
+    }
+
+    pub(super) async fn take_detail(&mut self, place: DetailPlace, fetched: Fetched) -> Result<Step, Halt> {
+        let asked = self.detail_ids(&place).await?;
+        let returned: HashSet<&str> = fetched.page.items.iter().map(|item| item.id.as_str()).collect();
+        let unreadable: HashSet<&str> = fetched.page.bad.iter().filter_map(|bad| bad.id.as_deref()).collect();
+        let absent = |id: &&String| !returned.contains(id.as_str()) && !unreadable.contains(id.as_str());
+        let missing = asked.iter().filter(absent).cloned().collect();
+        // Only what was asked for is taken as asked; a source may answer with merged ids, which are records too.
+        let all = self.ids_of(&place).await?.len();
+        self.detail_size = self.full_detail_size();
+        let after = after_detail(&place, asked.len(), all);
+        let mut commit = self.page_commit(fetched, after.as_ref(), true);
+        commit.missing = missing;
+        commit.total = None;
+        self.pass.step_committed();
+        self.commit(commit, after).await
+    }
+
+    /// A refused detail request: halve it, or note the one id that is refused and go on.
+    pub(super) async fn detail_refused(&mut self, place: DetailPlace, class: ErrorClass, error: &FetchError) -> Result<Option<Step>, Halt> {
+        let asked = self.detail_ids(&place).await?;
+        if !matches!(class, ErrorClass::Denied | ErrorClass::TooLarge | ErrorClass::Skip | ErrorClass::Split) {
+            return Ok(None);
+        }
+        if asked.len() > 1 {
+            self.outside.failpoints.hit("bisect").map_err(patra_core::ports::LedgerError::from)?;
+            self.detail_size = asked.len().div_ceil(2);
+            return Ok(Some(Step::On(None)));
+        }
+        let all = self.ids_of(&place).await?.len();
+        self.detail_size = self.full_detail_size();
+        let after = after_detail(&place, asked.len(), all);
+        let commit = self.refused_commit(asked, after.as_ref(), error);
+        self.pass.step_committed();
+        self.commit(commit, after).await.map(Some)
+    }
+
+    fn full_detail_size(&self) -> usize {
+        self.spec().detail.as_ref().map_or(1, |detail| detail.id_batch_size.max(1) as usize)
+    }
+}
+
+fn after_detail(place: &DetailPlace, asked: usize, all: usize) -> Option<Place> {
+    let offset = place.offset as usize + asked;
+    if offset < all {
+        let offset = u32::try_from(offset).unwrap_or(u32::MAX);
+        return Some(Place::Detail(DetailPlace { offset, ..place.clone() }));
+    }
+    place.next.clone().map(Place::Search)
+}

@@ -1,0 +1,145 @@
+//! One page from the source: through the gate, with the retries the source's policy allows.
+
+use futures::FutureExt;
+use patra_core::page::{Page, PageAsk};
+use patra_core::ports::{Decision, RateKey, RejectReason, Signal};
+use patra_core::spec::errors::{ErrorClass, FetchError, classify};
+use patra_core::spec::snapshot::SpecSnapshot;
+use patra_core::time::{Span, Timestamp};
+use tokio_util::sync::CancellationToken;
+
+use super::Outside;
+use crate::notice::Notice;
+
+/// A page, with what it cost to get.
+pub(crate) struct Fetched {
+    pub page: Page,
+    pub tries: Tries,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tries {
+    pub requests: u32,
+    pub throttled: u32,
+    pub waited: Span,
+}
+
+/// Why there is no page.
+#[derive(Debug)]
+pub(crate) enum NoPage {
+    /// The source's answers, after all tries.
+    Failed { class: ErrorClass, error: FetchError },
+    /// Waiting longer than a worker should: come back then.
+    Later { at: Timestamp, reason: String },
+    Shutdown,
+    /// A failpoint of a test.
+    Struck(patra_core::failpoint::Struck),
+}
+
+/// Asks until there is a page or the policy says stop. Waiting for the gate is not a try.
+pub(crate) async fn fetch(outside: &Outside, stop: &CancellationToken, ask: &PageAsk, provenance: &str) -> Result<Fetched, NoPage> {
+    let mut tries = Tries::default();
+    loop {
+        let result = once(outside, stop, ask, &mut tries, provenance).await?;
+        let (class, error) = match result {
+            Ok(page) => return Ok(Fetched { page, tries }),
+            Err(error) => (classify(&error, &ask.spec.retry.statuses), error),
+        };
+        let Some(delay) = retry_delay(outside, &ask.spec, class, tries.requests) else {
+            return Err(NoPage::Failed { class, error });
+        };
+        if delay > outside.settings.park_after {
+            return Err(NoPage::Later { at: outside.clock.now().plus(delay), reason: error.to_string() });
+        }
+        outside.notices.tell(Notice::Retried {
+            provenance: provenance.to_owned(),
+            task: patra_core::id::Id::default(),
+            delay,
+            reason: error.to_string(),
+        });
+        pause(outside, stop, delay).await?;
+    }
+}
+
+/// How long to wait before the next try; `None` when another try is not allowed or not sensible.
+fn retry_delay(outside: &Outside, spec: &SpecSnapshot, class: ErrorClass, requests: u32) -> Option<Span> {
+    let retry = &spec.retry;
+    let until = match class {
+        // A cursor that cannot be asked twice has moved on if the answer was given.
+        ErrorClass::Transient { lost } if !lost || spec.pagination.replayable => None,
+        ErrorClass::Throttled { until } => until,
+        ErrorClass::Quota { until: Some(until) } => Some(until),
+        _ => return None,
+    };
+    if requests >= retry.attempts {
+        return None;
+    }
+    let grown = retry.first.micros() as f64 * retry.factor.powi(i32::try_from(requests).unwrap_or(30) - 1);
+    let capped = grown.min(retry.longest.micros() as f64);
+    let spread = 1.0 + retry.jitter * (2.0 * outside.random.fraction() - 1.0);
+    let backoff = Span::from_micros((capped * spread) as i64);
+    // Never before Retry-After; jitter only adds.
+    let wanted = until.map_or(Span::ZERO, |until| until.since(outside.clock.now()));
+    Some(backoff.max(wanted))
+}
+
+async fn once(
+    outside: &Outside,
+    stop: &CancellationToken,
+    ask: &PageAsk,
+    tries: &mut Tries,
+    provenance: &str,
+) -> Result<Result<Page, FetchError>, NoPage> {
+    let key = RateKey::of(&ask.spec);
+    let asked = outside.clock.now();
+    let deadline = asked.plus(outside.settings.gate_deadline);
+    let permit = loop {
+        match outside.gate.acquire(&key, &ask.spec.rate, deadline).await {
+            Decision::Allow(permit) => break permit,
+            Decision::WaitUntil(until) => pause(outside, stop, until.since(outside.clock.now())).await?,
+            Decision::Reject(RejectReason::OverDeadline { free_at }) => {
+                return Err(NoPage::Later { at: free_at, reason: "no permit of the gate before the deadline".into() });
+            }
+            Decision::Reject(RejectReason::QuotaEmpty { reset_at }) => {
+                return Err(NoPage::Later { at: reset_at, reason: "the budget is empty".into() });
+            }
+        }
+    };
+    tries.waited = tries.waited.plus(outside.clock.now().since(asked));
+    tries.requests += 1;
+    outside.failpoints.hit("fetch.before").map_err(NoPage::Struck)?;
+    outside.notices.tell(Notice::RequestSent { provenance: provenance.to_owned() });
+    let result = outside.source.fetch(ask).await;
+    let signal = signal_of(&result, &ask.spec);
+    if let Signal::Throttled { retry_after } = &signal {
+        tries.throttled += 1;
+        outside.notices.tell(Notice::Throttled { provenance: provenance.to_owned(), until: *retry_after });
+    }
+    outside.gate.feedback(permit, signal).await;
+    outside.failpoints.hit("fetch.after").map_err(NoPage::Struck)?;
+    Ok(result)
+}
+
+fn signal_of(result: &Result<Page, FetchError>, spec: &SpecSnapshot) -> Signal {
+    match result {
+        Ok(page) => match page.rate.remaining {
+            Some(remaining) if spec.rate.respect_headers => {
+                Signal::Remaining { remaining, reset_at: page.rate.reset_at }
+            }
+            _ => Signal::Ok,
+        },
+        Err(error) => match classify(error, &spec.retry.statuses) {
+            ErrorClass::Throttled { until } | ErrorClass::Quota { until } => Signal::Throttled { retry_after: until },
+            ErrorClass::Transient { .. } => Signal::Transient,
+            _ => Signal::Ok,
+        },
+    }
+}
+
+/// Sleeps, unless the worker is told to stop.
+pub(crate) async fn pause(outside: &Outside, stop: &CancellationToken, span: Span) -> Result<(), NoPage> {
+    futures::select_biased! {
+        () = stop.cancelled().fuse() => Err(NoPage::Shutdown),
+        () = outside.clock.sleep(span.max(Span::from_micros(1))).fuse() => Ok(()),
+    }
+}

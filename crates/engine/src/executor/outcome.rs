@@ -1,0 +1,222 @@
+//! How a run ends: proven, split, given up, failed, or given back for later.
+
+use patra_core::page::{Page, RateHints};
+use patra_core::pass::{Died, Place};
+use patra_core::plan::build::{self, Child};
+use patra_core::plan::slicer::{Slicer, split_part};
+use patra_core::ports::{BatchCommit, Lease, LedgerError, Release, SliceOutcome, Split};
+use patra_core::spec::errors::{ErrorClass, FetchError};
+use patra_core::time::Span;
+use serde_json::json;
+
+use super::fetch::{Fetched, NoPage, Tries};
+use super::reading::{Reading, Step};
+use super::{Halt, Outside};
+use crate::notice::Notice;
+
+/// First and longest delay before a task whose source is out comes back.
+const OUTAGE_FIRST: Span = Span::SECOND;
+const OUTAGE_LONGEST: Span = Span::from_seconds(300);
+
+impl Reading<'_> {
+    /// There is no page: what the class of the failure says.
+    pub(super) async fn without_page(&mut self, place: Place, no_page: NoPage) -> Result<Step, Halt> {
+        let (class, error) = match no_page {
+            NoPage::Shutdown => return Err(Halt::Shutdown),
+            NoPage::Struck(struck) => return Err(LedgerError::from(struck).into()),
+            NoPage::Later { at, reason } => return self.give_back(at.since(self.outside.clock.now()), reason, false).await,
+            NoPage::Failed { class, error } => (class, error),
+        };
+        if let Place::Detail(detail) = &place
+            && let Some(step) = self.detail_refused(detail.clone(), class, &error).await?
+        {
+            return Ok(step);
+        }
+        match class {
+            ErrorClass::Transient { lost: true } if !self.spec().pagination.replayable => {
+                self.pass_died(format!("an answer was lost: {error}")).await
+            }
+            ErrorClass::Transient { .. } | ErrorClass::Throttled { .. } | ErrorClass::Quota { .. } => self.outage(&error).await,
+            ErrorClass::CursorExpired => self.pass_died(format!("the cursor expired: {error}")).await,
+            ErrorClass::Split | ErrorClass::TooLarge => self.split(None, error.to_string()).await,
+            ErrorClass::Empty | ErrorClass::Skip | ErrorClass::Denied | ErrorClass::ForeignNext | ErrorClass::Fatal => {
+                self.fail(class.name(), error.to_string()).await?;
+                Ok(Step::Done)
+            }
+        }
+    }
+
+    /// The source is out. Coming back later is not a failure, unless it has been so for a very long time.
+    async fn outage(&mut self, error: &FetchError) -> Result<Step, Halt> {
+        let runs = self.task.attempt_no.max(1);
+        let grown = OUTAGE_FIRST.times(1i64 << (runs - 1).min(20)).min(OUTAGE_LONGEST);
+        let half = grown.micros() / 2;
+        let delay = Span::from_micros(half + (half as f64 * self.outside.random.fraction()) as i64);
+        let failed = runs > self.outside.settings.outage_runs_max;
+        self.give_back(delay, error.to_string(), failed).await
+    }
+
+    async fn give_back(&mut self, delay: Span, reason: String, failed: bool) -> Result<Step, Halt> {
+        if failed && self.task.failure_count + 1 >= self.outside.settings.failures_max {
+            self.fail("OUTAGE", reason).await?;
+            return Ok(Step::Done);
+        }
+        let due_at = self.outside.ledger.database_now().plus(delay.max(Span::ZERO));
+        release(self.outside, &self.lease, &self.task.provenance, Release { due_at, reason, failed }).await?;
+        Ok(Step::Done)
+    }
+
+    pub(super) async fn pass_died(&mut self, reason: String) -> Result<Step, Halt> {
+        match self.pass.died() {
+            Died::Again => self.next_pass(reason).await,
+            Died::Split => self.split_or_go_on(reason).await,
+            Died::GiveUp => {
+                self.give_up(reason).await?;
+                Ok(Step::Done)
+            }
+        }
+    }
+
+    async fn split_or_go_on(&mut self, reason: String) -> Result<Step, Halt> {
+        match self.children(2) {
+            Some(children) => self.split_into(children, reason).await,
+            None => self.next_pass(reason).await,
+        }
+    }
+
+    /// INV-12: cut by time down to the grain, then by the second key, else fail loudly.
+    pub(super) async fn split(&mut self, total: Option<u64>, reason: String) -> Result<Step, Halt> {
+        let paging = &self.spec().pagination;
+        let most = [paging.result_cap, paging.max_per_slice].into_iter().flatten().min().unwrap_or(1).max(1);
+        // Twice as many as an even spread would need, because records are not spread evenly.
+        let parts = total.map_or(2, |total| total.div_ceil(most) * 2);
+        match self.children(parts) {
+            Some(children) => self.split_into(children, reason).await,
+            None => {
+                self.fail("OVERFLOW", format!("{reason}; the window cannot be cut any further")).await?;
+                Ok(Step::Done)
+            }
+        }
+    }
+
+    fn children(&self, parts: u64) -> Option<Vec<Child>> {
+        let window = self.task.window;
+        if self.task.part.is_none()
+            && let Ok(slicer) = Slicer::new(&self.spec().window)
+            && let Some(windows) = slicer.split(window, parts)
+        {
+            return Some(windows.into_iter().map(|window| Child { window, part: None }).collect());
+        }
+        let cut = split_part(self.task.part.as_ref(), self.spec().window.second_key.as_ref(), parts)?;
+        Some(cut.into_iter().map(|part| Child { window, part: Some(part) }).collect())
+    }
+
+    async fn split_into(&mut self, children: Vec<Child>, reason: String) -> Result<Step, Halt> {
+        let count = children.len();
+        let now = self.outside.ledger.database_now();
+        let children = build::slices(&self.plan, &children, 0, self.task.priority, now, &self.outside.ids);
+        let split = Split { reason: reason.clone(), children };
+        self.outside.ledger.split_slice(&self.lease, split).await?;
+        let (provenance, task) = (self.task.provenance.clone(), self.task.id);
+        self.outside.notices.tell(Notice::SliceSplit { provenance, task, children: count, reason });
+        Ok(Step::Done)
+    }
+
+    /// T2.
+    pub(super) async fn succeed(&mut self) -> Result<(), Halt> {
+        let spec = self.plan.spec.clone();
+        let outcome = SliceOutcome::Succeeded {
+            read_at: self.pass.read_at().unwrap_or_else(|| self.outside.ledger.database_now()),
+            source_behind: self.source_behind,
+            settling_lag: spec.window.safety_lag,
+            origin: spec.window.origin,
+            remarks: json!({
+                "passes": self.pass.pass_no(),
+                "pages": self.pass.pages(),
+                "distinct": self.pass.distinct(),
+                "total": self.pass.last_total(),
+            }),
+        };
+        let finished = self.outside.ledger.finish_slice(&self.lease, outcome).await?;
+        self.outside.notices.tell(Notice::SliceSucceeded {
+            provenance: self.task.provenance.clone(),
+            task: self.task.id,
+            window: self.task.window,
+            watermark: finished.moved.map(|(_, to)| to),
+        });
+        Ok(())
+    }
+
+    pub(super) async fn give_up(&mut self, reason: String) -> Result<(), Halt> {
+        self.end(SliceOutcome::Partial { reason: reason.clone() }, "PARTIAL", reason).await
+    }
+
+    pub(super) async fn fail(&mut self, class: &str, reason: String) -> Result<(), Halt> {
+        let outcome = SliceOutcome::Failed { class: class.to_owned(), reason: reason.clone() };
+        self.end(outcome, class, reason).await
+    }
+
+    async fn end(&mut self, outcome: SliceOutcome, name: &str, reason: String) -> Result<(), Halt> {
+        self.outside.ledger.finish_slice(&self.lease, outcome).await?;
+        self.outside.notices.tell(Notice::SliceEnded {
+            provenance: self.task.provenance.clone(),
+            task: self.task.id,
+            window: self.task.window,
+            outcome: name.to_owned(),
+            reason,
+        });
+        Ok(())
+    }
+
+    /// The batch of a single id that the source refuses: no records, the id noted as missing.
+    pub(super) fn refused_commit(&mut self, asked: Vec<String>, after: Option<&Place>, error: &FetchError) -> BatchCommit {
+        let now = self.outside.clock.now();
+        let page = Page {
+            items: Vec::new(),
+            bad: Vec::new(),
+            total: None,
+            has_more: None,
+            next_token: None,
+            next_url: None,
+            body: Default::default(),
+            response_hash: Default::default(),
+            asked_at: now,
+            fetched_at: now,
+            source_date: None,
+            status: 0,
+            rate: RateHints::default(),
+            request_digest: json!({}),
+            response_digest: json!({ "refused": error.to_string() }),
+            latency: Span::ZERO,
+            decode: Span::ZERO,
+        };
+        let mut commit = self.page_commit(Fetched { page, tries: Tries::default() }, after, true);
+        commit.missing = asked;
+        commit
+    }
+}
+
+async fn release(outside: &Outside, lease: &Lease, provenance: &str, release: Release) -> Result<(), LedgerError> {
+    let (due_at, reason) = (release.due_at, release.reason.clone());
+    outside.ledger.release(lease, release).await?;
+    outside.notices.tell(Notice::TaskReleased { provenance: provenance.to_owned(), task: lease.task, due_at, reason });
+    Ok(())
+}
+
+/// After a failure of the database: try to hand the task back; if that fails too, the lease runs out by itself.
+pub(super) async fn give_back_after_error(outside: &Outside, lease: &Lease, provenance: &str, error: &LedgerError) {
+    let due_at = outside.ledger.database_now().plus(Span::SECOND);
+    let given = Release { due_at, reason: error.to_string(), failed: false };
+    if let Err(second) = release(outside, lease, provenance, given).await {
+        tracing::warn!(task.id = %lease.task, "task {} was not given back, its lease runs out: {second}", lease.task);
+    }
+}
+
+/// SIGTERM gives the lease back at once and spends no attempt (INV-55).
+pub(super) async fn give_back_on_shutdown(outside: &Outside, lease: &Lease, provenance: &str) {
+    let due_at = outside.ledger.database_now();
+    let given = Release { due_at, reason: "SHUTDOWN".into(), failed: false };
+    if outside.failpoints.hit("shutdown.begin").is_ok() && release(outside, lease, provenance, given).await.is_err() {
+        tracing::warn!(task.id = %lease.task, "task {} was not given back, its lease runs out", lease.task);
+    }
+}

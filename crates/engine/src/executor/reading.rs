@@ -1,0 +1,299 @@
+//! One run of one task: pages in order, each committed before it counts, the next one fetched meanwhile.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use patra_core::hash::Hash32;
+use patra_core::page::{PageAsk, PageStep, Position};
+use patra_core::pass::{Accepted, Pass, PassEnd, Place};
+use patra_core::ports::{BatchCommit, Lease, Leased, LedgerError, NewPass, OpenBatch, PlanView, Task};
+use patra_core::spec::hashes;
+use patra_core::spec::snapshot::{PagingKind, SpecSnapshot};
+use patra_core::time::{Span, Timestamp};
+use tokio_util::sync::CancellationToken;
+
+use super::fetch::{Fetched, NoPage, fetch, pause};
+use super::{Halt, Outside};
+use crate::notice::Notice;
+
+/// Wait before an empty page is asked for again.
+const EMPTY_PAUSE: Span = Span::from_seconds(2);
+
+pub(crate) struct Reading<'a> {
+    pub(super) outside: &'a Outside,
+    pub(super) stop: &'a CancellationToken,
+    pub(super) plan: Arc<PlanView>,
+    pub(super) lease: Lease,
+    pub(super) task: Task,
+    pub(super) mapping_hash: Hash32,
+    pub(super) pass: Pass,
+    /// The RUNNING row of the page to be read next.
+    pub(super) batch: OpenBatch,
+    /// What that page is; `None` when the pass has reached its end.
+    pub(super) place: Option<Place>,
+    /// Ids of the search batch whose details are being read.
+    pub(super) id_list: Option<(patra_core::id::Id, Arc<Vec<String>>)>,
+    /// Most ids in the next detail request; halved while a request is refused.
+    pub(super) detail_size: usize,
+    pub(super) source_behind: Span,
+    /// When the last page was committed, on any run.
+    last_commit_at: Option<Timestamp>,
+    resumed: bool,
+    progress: Arc<Mutex<Timestamp>>,
+}
+
+/// What a step leads to.
+pub(super) enum Step {
+    /// Go on; the next page may have been fetched already.
+    On(Option<Result<Fetched, NoPage>>),
+    Done,
+}
+
+impl<'a> Reading<'a> {
+    /// Rebuilds the reading from what the ledger holds.
+    pub fn begin(
+        outside: &'a Outside,
+        stop: &'a CancellationToken,
+        plan: Arc<PlanView>,
+        leased: Leased,
+    ) -> Result<Reading<'a>, Halt> {
+        let nonsense = |error: patra_core::pass::NotAPlace| {
+            let (row, message) = (leased.batch.id.0, error.to_string());
+            LedgerError::Corrupt { table: "ing_task_run_batch", column: "before_token".into(), row, message }
+        };
+        let pass = Pass::resume(plan.spec.clone(), leased.task.window, leased.batch.pass_no, &leased.trace).map_err(nonsense)?;
+        let last = leased.trace.last().filter(|batch| batch.pass_no == leased.batch.pass_no);
+        let ended = last.is_some_and(|batch| batch.after_token.is_none());
+        let place = if ended { None } else { Some(Place::from_token(&leased.batch.before_token).map_err(nonsense)?) };
+        let detail_size = plan.spec.detail.as_ref().map_or(1, |detail| detail.id_batch_size.max(1) as usize);
+        Ok(Reading {
+            outside,
+            stop,
+            mapping_hash: hashes::mapping_hash(&plan.spec),
+            plan,
+            lease: leased.lease,
+            task: leased.task,
+            pass,
+            batch: leased.batch,
+            place,
+            id_list: None,
+            detail_size,
+            source_behind: Span::ZERO,
+            last_commit_at: last.map(|batch| batch.committed_at),
+            resumed: last.is_some(),
+            progress: Arc::new(Mutex::new(outside.clock.now())),
+        })
+    }
+
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    pub fn progress(&self) -> Arc<Mutex<Timestamp>> {
+        self.progress.clone()
+    }
+
+    pub async fn run(&mut self) -> Result<(), Halt> {
+        if self.task.lost_count >= self.outside.settings.lost_max {
+            let reason = format!("{} runs in a row were lost at the same page", self.task.lost_count);
+            return self.fail("POISON", reason).await;
+        }
+        let mut ahead = match self.take_up().await? {
+            Step::On(ahead) => ahead,
+            Step::Done => return Ok(()),
+        };
+        loop {
+            let step = match self.place.clone() {
+                None => self.conclude().await?,
+                Some(place) => {
+                    let got = match ahead.take() {
+                        Some(got) => got,
+                        None => self.get(&place).await?,
+                    };
+                    match got {
+                        Ok(fetched) => self.take(place, fetched).await?,
+                        Err(no_page) => self.without_page(place, no_page).await?,
+                    }
+                }
+            };
+            match step {
+                Step::On(fetched) => ahead = fetched,
+                Step::Done => return Ok(()),
+            }
+        }
+    }
+
+    /// A run that goes on in the middle of a pass first makes sure that the pass still stands (INV-29, INV-31).
+    async fn take_up(&mut self) -> Result<Step, Halt> {
+        let Some(place) = self.place.clone().filter(|_| self.resumed) else { return Ok(Step::On(None)) };
+        let paging = &self.plan.spec.pagination;
+        let Place::Search(position) = place else { return Ok(Step::On(None)) };
+        let idle = self.last_commit_at.map_or(Span::ZERO, |at| self.outside.clock.now().since(at));
+        if !paging.replayable {
+            return self.next_pass("a cursor that cannot be asked twice does not outlive its run".into()).await;
+        }
+        if paging.ttl.is_some_and(|ttl| idle >= ttl) {
+            return self.next_pass("the cursor outlived its life-time".into()).await;
+        }
+        if matches!(paging.kind, PagingKind::Offset | PagingKind::Page) {
+            return self.compare_last_page(&position).await;
+        }
+        Ok(Step::On(None))
+    }
+
+    /// Reads the last committed page once more, without a ledger row; other ids mean that the set has moved.
+    async fn compare_last_page(&mut self, next: &Position) -> Result<Step, Halt> {
+        let Some(last) = self.pass_position_before(next) else { return Ok(Step::On(None)) };
+        let place = Place::Search(last);
+        match self.get(&place).await? {
+            Ok(fetched) if patra_core::pass::page_ids(&fetched.page) == self.pass.last_page() => Ok(Step::On(None)),
+            Ok(_) => self.next_pass("the last committed page has changed since".into()).await,
+            Err(no_page) => self.without_page(place, no_page).await,
+        }
+    }
+
+    fn pass_position_before(&self, _next: &Position) -> Option<Position> {
+        self.pass.last_position().cloned()
+    }
+
+    /// Asks the source for a place.
+    async fn get(&mut self, place: &Place) -> Result<Result<Fetched, NoPage>, Halt> {
+        if self.stop.is_cancelled() {
+            return Err(Halt::Shutdown);
+        }
+        let ask = self.ask(place).await?;
+        Ok(fetch(self.outside, self.stop, &ask, &self.task.provenance).await)
+    }
+
+    pub(super) async fn ask(&mut self, place: &Place) -> Result<PageAsk, Halt> {
+        let step = match place {
+            Place::Search(position) => {
+                PageStep::Search { position: position.clone(), size: self.plan.spec.pagination.size }
+            }
+            Place::Detail(detail) => PageStep::Detail { ids: self.detail_ids(detail).await? },
+        };
+        Ok(PageAsk {
+            spec: self.plan.spec.clone(),
+            window: self.task.window,
+            part: self.task.part.clone(),
+            as_of: self.plan.window.to(),
+            step,
+            correlation: format!("ing-{}-{}", self.lease.run, self.batch.batch_no),
+        })
+    }
+
+    async fn take(&mut self, place: Place, fetched: Fetched) -> Result<Step, Halt> {
+        self.outside.failpoints.hit("page.parsed").map_err(LedgerError::from)?;
+        if let Some(reason) = self.systemic(&fetched) {
+            self.fail("SYSTEMIC", reason).await?;
+            return Ok(Step::Done);
+        }
+        match place {
+            Place::Search(position) => self.take_search(position, fetched).await,
+            Place::Detail(detail) => self.take_detail(detail, fetched).await,
+        }
+    }
+
+    async fn take_search(&mut self, position: Position, fetched: Fetched) -> Result<Step, Halt> {
+        let source_now = self.source_now(&fetched);
+        match self.pass.accept(&position, &fetched.page, source_now) {
+            Accepted::Commit { next } => {
+                let after = self.after_search(&fetched, next);
+                let commit = self.search_commit(fetched, after.as_ref());
+                self.commit(commit, after).await
+            }
+            Accepted::AskAgain => {
+                self.pass.asked_again();
+                match pause(self.outside, self.stop, EMPTY_PAUSE).await {
+                    Ok(()) => Ok(Step::On(None)),
+                    Err(no_page) => self.without_page(Place::Search(position), no_page).await,
+                }
+            }
+            Accepted::NewPass { reason } => self.next_pass(reason).await,
+            Accepted::Split { total, reason } => self.split(Some(total), reason).await,
+            Accepted::Fail { class, reason } => {
+                self.fail(class, reason).await?;
+                Ok(Step::Done)
+            }
+        }
+    }
+
+    /// T1, with the next page fetched meanwhile.
+    pub(super) async fn commit(&mut self, commit: BatchCommit, after: Option<Place>) -> Result<Step, Halt> {
+        let next = commit.next.clone();
+        let (total, bytes) = (commit.total, commit.stats.get("bytesIn").and_then(serde_json::Value::as_u64).unwrap_or(0));
+        let ask = match &after {
+            Some(place) if !self.stop.is_cancelled() => Some(self.ask(place).await?),
+            _ => None,
+        };
+        let (outside, stop, lease) = (self.outside, self.stop, self.lease.clone());
+        let committing = outside.ledger.commit_batch(&lease, commit);
+        let (committed, ahead) = match &ask {
+            Some(ask) => {
+                let fetching = fetch(outside, stop, ask, &self.task.provenance);
+                let (committed, got) = futures::join!(committing, fetching);
+                (committed?, Some(got))
+            }
+            None => (committing.await?, None),
+        };
+        let now = outside.clock.now();
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        self.last_commit_at = Some(now);
+        outside.notices.tell(Notice::BatchCommitted {
+            provenance: self.task.provenance.clone(),
+            task: self.task.id,
+            counts: committed.counts,
+            total,
+            bytes,
+        });
+        if let Some(next) = next {
+            self.batch = next;
+        }
+        self.place = after;
+        Ok(Step::On(ahead))
+    }
+
+    /// The source says that all pages were read: proof, another pass, or giving up.
+    async fn conclude(&mut self) -> Result<Step, Halt> {
+        match self.pass.end() {
+            PassEnd::Proven => {
+                self.succeed().await?;
+                Ok(Step::Done)
+            }
+            PassEnd::Again { reason } => self.next_pass(reason).await,
+            PassEnd::GiveUp { reason } => {
+                self.give_up(reason).await?;
+                Ok(Step::Done)
+            }
+        }
+    }
+
+    /// Gives up this pass and goes on at the first page of the next.
+    pub(super) async fn next_pass(&mut self, reason: String) -> Result<Step, Halt> {
+        let first = Pass::first_place(&self.plan.spec, self.task.window);
+        let batch = OpenBatch {
+            id: self.outside.ids.next(),
+            batch_no: self.batch.batch_no + 1,
+            pass_no: self.pass.pass_no() + 1,
+            seq_no: 0,
+            phase: first.phase(),
+            before_token: first.to_token(),
+        };
+        let pass = NewPass { abandoned: self.batch.id, first: batch.clone(), reason: reason.clone() };
+        self.outside.ledger.begin_pass(&self.lease, pass).await?;
+        self.pass.turn_page_over();
+        self.outside.notices.tell(Notice::PassBegan {
+            provenance: self.task.provenance.clone(),
+            task: self.task.id,
+            pass_no: batch.pass_no,
+            reason,
+        });
+        self.batch = batch;
+        self.place = Some(first);
+        self.id_list = None;
+        Ok(Step::On(None))
+    }
+
+    pub(super) fn spec(&self) -> &SpecSnapshot {
+        &self.plan.spec
+    }
+}

@@ -1,0 +1,38 @@
+//! Settings of the loops, with the defaults of the design.
+
+use patra_core::time::Span;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Life of a lease; a heartbeat renews it at a third of this.
+    pub lease_ttl: Span,
+    /// Without a committed page for this long the heartbeat ends (INV-25).
+    pub progress_limit: Span,
+    /// How often an idle worker looks for tasks.
+    pub poll: Span,
+    /// A request that cannot start within this is not waited for: the task is given back (INV-44).
+    pub gate_deadline: Span,
+    /// A Retry-After beyond this parks the task instead of holding a worker (INV-50).
+    pub park_after: Span,
+    /// Failures of a task before it is FAILED.
+    pub failures_max: u32,
+    /// Runs without end after which a source's outage counts as failure.
+    pub outage_runs_max: u32,
+    /// Leases lost at the same page before the task is FAILED(POISON).
+    pub lost_max: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            lease_ttl: Span::from_seconds(60),
+            progress_limit: Span::from_seconds(600),
+            poll: Span::from_millis(500),
+            gate_deadline: Span::from_seconds(120),
+            park_after: Span::from_seconds(900),
+            failures_max: 5,
+            outage_runs_max: 20,
+            lost_max: 3,
+        }
+    }
+}
