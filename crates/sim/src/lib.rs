@@ -7,14 +7,16 @@
 mod content;
 mod faults;
 mod ids;
-mod moment;
+pub mod moment;
 mod mutation;
 mod provider;
 pub mod providers;
+mod range;
 mod rate;
 mod request;
 mod rng;
 mod scenarios;
+mod serve;
 mod served;
 mod source;
 mod timeline;
@@ -28,6 +30,8 @@ pub use mutation::{Mutation, MutationFeed};
 pub use provider::{Kind, Provider, Rate, Reply};
 pub use request::{Cut, SimAnswer, SimRequest};
 pub use rng::Rng;
+pub use scenarios::{SCENARIOS, Scenario};
+pub use serve::serve;
 pub use served::{
     Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows, write_jsonl,
 };

@@ -51,6 +51,11 @@ pub trait Provider: Send {
         false
     }
 
+    /// Sets how long an unused cursor lives; false when cursors do not expire here.
+    fn set_cursor_life(&mut self, _life_us: i64) -> bool {
+        false
+    }
+
     fn truth(&self) -> &Truth;
     fn truth_mut(&mut self) -> &mut Truth;
 }

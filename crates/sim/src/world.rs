@@ -23,6 +23,8 @@ pub struct World {
     enforce_rate: bool,
     enforce_concurrency: bool,
     rate_override: Option<Rate>,
+    /// When the harvest may start: the end of the history.
+    pub(crate) start_us: i64,
 }
 
 /// One provider and everything that acts around it.
@@ -58,6 +60,7 @@ impl World {
             enforce_rate: plan.enforce_rate,
             enforce_concurrency: plan.enforce_concurrency,
             rate_override: plan.rate_override,
+            start_us: plan.to,
         };
         for (source, cap) in &plan.caps {
             world.set_cap(source.name(), *cap);
@@ -141,6 +144,12 @@ impl World {
     pub fn set_cap(&mut self, source: &str, cap: usize) -> bool {
         self.lane_mut(source)
             .is_some_and(|lane| lane.provider.set_cap(cap))
+    }
+
+    /// Sets how long an unused cursor or token of a source lives; false when its cursors do not expire.
+    pub fn set_cursor_life(&mut self, source: &str, life_us: i64) -> bool {
+        self.lane_mut(source)
+            .is_some_and(|lane| lane.provider.set_cursor_life(life_us))
     }
 
     /// Ends all faults and mutations: from here on providers only answer.

@@ -33,6 +33,7 @@ const PARAMETERS: [&str; 11] = [
 pub struct Crossref {
     truth: Truth,
     cursors: HashMap<String, Walk>,
+    cursor_life_us: i64,
     cursor_count: u64,
     answer_count: u64,
     /// CR-1: the second page of every third walk finds its cursor gone.
@@ -66,6 +67,7 @@ impl Crossref {
         Self {
             truth,
             cursors: HashMap::new(),
+            cursor_life_us: CURSOR_LIFE_US,
             cursor_count: 0,
             answer_count: 0,
             forget_cursors: false,
@@ -136,8 +138,9 @@ impl Crossref {
                 "Cursor cannot be combined with offset or sample",
             ));
         }
+        let life_us = self.cursor_life_us;
         self.cursors
-            .retain(|_, walk| now_us - walk.used_at <= CURSOR_LIFE_US);
+            .retain(|_, walk| now_us - walk.used_at <= life_us);
         let name = if cursor == "*" {
             self.open_cursor(Search::read(request)?, now_us)
         } else {
@@ -303,6 +306,11 @@ impl Provider for Crossref {
             "CR-6" => self.moving_limit = true,
             _ => return false,
         }
+        true
+    }
+
+    fn set_cursor_life(&mut self, life_us: i64) -> bool {
+        self.cursor_life_us = life_us;
         true
     }
 

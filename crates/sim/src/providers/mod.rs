@@ -2,6 +2,13 @@
 //! errors and limits.
 
 pub mod crossref;
+pub mod datacite;
+pub mod doaj;
+pub mod oai;
+pub mod openfda;
+pub mod pubmed;
+mod pubmed_xml;
+pub mod timefeed;
 
 use crate::provider::Provider;
 use crate::source::Source;
@@ -11,7 +18,12 @@ use crate::truth::{Face, Truth};
 pub fn provider_for(truth: Truth) -> Box<dyn Provider> {
     match truth.source {
         Source::Crossref => Box::new(crossref::Crossref::new(truth)),
-        _ => Box::new(crossref::Crossref::new(truth)),
+        Source::PubMed => Box::new(pubmed::PubMed::new(truth)),
+        Source::OaiPmh => Box::new(oai::OaiPmh::new(truth)),
+        Source::Doaj => Box::new(doaj::Doaj::new(truth)),
+        Source::DataCite => Box::new(datacite::DataCite::new(truth)),
+        Source::OpenFda => Box::new(openfda::OpenFda::new(truth)),
+        Source::TimeFeed => Box::new(timefeed::TimeFeed::new(truth)),
     }
 }
 
@@ -19,7 +31,12 @@ pub fn provider_for(truth: Truth) -> Box<dyn Provider> {
 pub(crate) fn render(source: Source, seed: u64, face: &Face<'_>) -> Vec<u8> {
     let text = match source {
         Source::Crossref => crossref::render(seed, face),
-        _ => crossref::render(seed, face),
+        Source::PubMed => pubmed_xml::render(seed, face),
+        Source::OaiPmh => oai::render(seed, face),
+        Source::Doaj => doaj::render(seed, face),
+        Source::DataCite => datacite::render(seed, face),
+        Source::OpenFda => openfda::render(seed, face),
+        Source::TimeFeed => timefeed::render(seed, face),
     };
     text.into_bytes()
 }
