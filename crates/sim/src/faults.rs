@@ -104,6 +104,8 @@ pub struct FaultPlan {
     /// Faults by request number of a source, counted from 1.
     pub script: Vec<(Source, u64, FaultKind)>,
     pub consecutive_max: u32,
+    /// Faults by chance that cost a whole walk are at least so many requests apart; in between a 500 takes their place.
+    pub walk_loss_apart: u64,
     pub slow_us: (i64, i64),
 }
 
@@ -126,6 +128,7 @@ impl FaultPlan {
                 .collect(),
             script: Vec::new(),
             consecutive_max: 4,
+            walk_loss_apart: 200,
             slow_us: (2 * SECOND_US, 45 * SECOND_US),
         }
     }
@@ -151,6 +154,7 @@ pub struct FaultDice {
     source: Source,
     rng: Rng,
     request_number: u64,
+    walk_lost_at: Option<u64>,
     in_a_row: BTreeMap<Kind, u32>,
     paced: Vec<Paced>,
 }
@@ -173,6 +177,7 @@ impl FaultDice {
             source,
             rng,
             request_number: 0,
+            walk_lost_at: None,
             in_a_row: BTreeMap::new(),
             paced: Vec::new(),
         }
@@ -209,7 +214,25 @@ impl FaultDice {
             return None;
         }
         *in_a_row += 1;
-        self.weighted(pick)
+        self.weighted(pick).map(|fault| self.spare_walks(fault))
+    }
+
+    /// Long walks need quiet stretches, or a reader that must begin again would never arrive.
+    fn spare_walks(&mut self, fault: FaultKind) -> FaultKind {
+        let loses_page = matches!(fault, FaultKind::CutBody | FaultKind::ResetAfter)
+            && self.source.keeps_position();
+        if !loses_page && fault != FaultKind::ExpireCursor {
+            return fault;
+        }
+        let number = self.request_number;
+        if self
+            .walk_lost_at
+            .is_some_and(|at| number - at < self.plan.walk_loss_apart)
+        {
+            return FaultKind::Error500;
+        }
+        self.walk_lost_at = Some(number);
+        fault
     }
 
     /// How long a slow answer takes on top.

@@ -169,6 +169,12 @@ pub const SCENARIOS: &[Scenario] = &[
         Switch::Always,
     ),
     row(
+        "PO-3",
+        Source::OaiPmh,
+        "the old address `/oai-pmh/oai2` answers 301 and keeps the query",
+        Switch::Always,
+    ),
+    row(
         "PO-4",
         Source::OaiPmh,
         "ten records a page",
@@ -233,6 +239,12 @@ pub const SCENARIOS: &[Scenario] = &[
         Source::Doaj,
         "the next link leads beyond the cap",
         Switch::Always,
+    ),
+    row(
+        "DJ-6",
+        Source::Doaj,
+        "400 records with the same second",
+        Switch::MassRevision(400),
     ),
     row(
         "DJ-7",
@@ -316,6 +328,12 @@ pub const SCENARIOS: &[Scenario] = &[
         "FD-6",
         Source::OpenFda,
         "an unreadable search: 400",
+        Switch::Always,
+    ),
+    row(
+        "FD-7",
+        Source::OpenFda,
+        "a follow-up changes safetyreportversion",
         Switch::Always,
     ),
     row(

@@ -93,7 +93,13 @@ where
 }
 
 fn spoken(answer: SimAnswer) -> Response<Body> {
-    let mut response = Response::builder().status(answer.status.max(100));
+    // A reset has no status of its own; the connection ends before this one is sent.
+    let status = if answer.status < 200 {
+        500
+    } else {
+        answer.status
+    };
+    let mut response = Response::builder().status(status);
     for (name, value) in &answer.headers {
         response = response.header(name, value);
     }

@@ -76,6 +76,11 @@ impl Source {
         matches!(self, Source::PubMed)
     }
 
+    /// True when the provider keeps the reader's position, so that a lost answer is a lost page.
+    pub fn keeps_position(self) -> bool {
+        matches!(self, Source::Crossref)
+    }
+
     /// The zone in which the source counts days.
     pub fn zone(self) -> &'static str {
         if matches!(self, Source::PubMed) {

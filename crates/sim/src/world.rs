@@ -2,6 +2,7 @@
 //! faults, moves the truth and writes the log. Same plan and same requests give the same answers.
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::faults::{FaultDice, FaultKind};
@@ -12,7 +13,9 @@ use crate::providers::provider_for;
 use crate::rate::RateMeter;
 use crate::request::{Cut, SimAnswer, SimRequest};
 use crate::rng::Rng;
-use crate::served::{Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows};
+use crate::served::{
+    Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows, write_jsonl,
+};
 use crate::source::Source;
 use crate::truth::Truth;
 use crate::world_plan::WorldPlan;
@@ -111,6 +114,17 @@ impl World {
         self.truth(source)
             .map(|truth| truth_rows(truth).collect())
             .unwrap_or_default()
+    }
+
+    /// Streams every version of a source as JSON lines; gives their number.
+    pub fn write_truth(&self, source: &str, out: &mut impl Write) -> io::Result<u64> {
+        self.truth(source)
+            .map_or(Ok(0), |truth| write_jsonl(truth_rows(truth), out))
+    }
+
+    /// Streams every served row of a source as JSON lines; gives their number.
+    pub fn write_served(&self, source: &str, out: &mut impl Write) -> io::Result<u64> {
+        write_jsonl(self.served(source), out)
     }
 
     /// The truth of a source.

@@ -2,9 +2,11 @@
 //! errors and limits.
 
 pub mod crossref;
+mod crossref_json;
 pub mod datacite;
 pub mod doaj;
 pub mod oai;
+mod oai_xml;
 pub mod openfda;
 pub mod pubmed;
 mod pubmed_xml;
@@ -30,9 +32,9 @@ pub fn provider_for(truth: Truth) -> Box<dyn Provider> {
 /// One version in the exact bytes of its source.
 pub(crate) fn render(source: Source, seed: u64, face: &Face<'_>) -> Vec<u8> {
     let text = match source {
-        Source::Crossref => crossref::render(seed, face),
+        Source::Crossref => crossref_json::render(seed, face),
         Source::PubMed => pubmed_xml::render(seed, face),
-        Source::OaiPmh => oai::render(seed, face),
+        Source::OaiPmh => oai_xml::render(seed, face),
         Source::Doaj => doaj::render(seed, face),
         Source::DataCite => datacite::render(seed, face),
         Source::OpenFda => openfda::render(seed, face),

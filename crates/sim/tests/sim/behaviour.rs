@@ -205,6 +205,14 @@ fn oai_says_its_errors_under_200_and_tokens_expire() {
             "{path}"
         );
     }
+    let moved = ask(provider.as_mut(), "/oai-pmh/oai2?verb=Identify", NOW);
+    assert_eq!(
+        (moved.status, moved.header("location")),
+        (
+            301,
+            Some("http://provider.invalid/oai-pmh/oai?verb=Identify")
+        )
+    );
     provider.set_cursor_life(MINUTE_US);
     let body = text(&ask(
         provider.as_mut(),

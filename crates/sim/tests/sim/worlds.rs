@@ -5,7 +5,7 @@ use std::time::Instant;
 use patra_sim::moment::{DAY_US, MINUTE_US, SECOND_US};
 use patra_sim::{
     Cut, FaultKind, FaultLevel, FaultPlan, LogMode, Rate, SCENARIOS, SimAnswer, SimRequest, Source,
-    World, WorldPlan, sha256_hex, write_jsonl,
+    World, WorldPlan, sha256_hex,
 };
 
 use crate::reader::{FROM, LIVE_TO, TO, encode, field, items};
@@ -120,7 +120,10 @@ fn a_refused_crossref_page_has_not_moved_on_but_a_cut_one_has() {
 
 #[test]
 fn every_fault_fires_in_a_storm_and_shows_its_own_face() {
-    let faults = FaultPlan::new(FaultLevel::Storm, 8);
+    let faults = FaultPlan {
+        walk_loss_apart: 0,
+        ..FaultPlan::new(FaultLevel::Storm, 8)
+    };
     let mut world = World::new(WorldPlan {
         faults,
         rate_override: free(),
@@ -237,7 +240,8 @@ fn the_log_hashes_what_was_served_and_the_truth_hashes_each_record() {
         }
     }
     let mut out = Vec::new();
-    let count = write_jsonl(world.served("crossref"), &mut out).unwrap();
+    let count = world.write_truth("crossref", &mut out).unwrap()
+        + world.write_served("crossref", &mut out).unwrap();
     assert_eq!(
         String::from_utf8(out).unwrap().lines().count() as u64,
         count
@@ -298,6 +302,33 @@ fn an_outage_ends_by_itself() {
     assert_eq!(world.answer(&request, TO).status, 429);
     assert_eq!(world.answer(&request, TO + 4 * MINUTE_US).status, 429);
     assert_eq!(world.answer(&request, TO + 5 * MINUTE_US).status, 200);
+}
+
+#[test]
+fn a_storm_leaves_quiet_stretches_for_long_walks() {
+    let mut world = World::new(WorldPlan {
+        faults: FaultPlan::new(FaultLevel::Storm, 2),
+        sources: vec![Source::Crossref],
+        rate_override: free(),
+        ..plan(100)
+    });
+    for n in 0..2000 {
+        world.answer(&SimRequest::get(PATHS[0]), TO + n * SECOND_US);
+    }
+    let losing = ["cut-body", "reset-after", "expire-cursor"];
+    let lost = world.served("crossref").iter().enumerate();
+    let lost: Vec<usize> = lost
+        .filter(|(_, row)| {
+            row.fault
+                .as_deref()
+                .is_some_and(|name| losing.contains(&name))
+        })
+        .map(|(at, _)| at)
+        .collect();
+    assert!(
+        lost.len() >= 3 && lost.windows(2).all(|pair| pair[1] - pair[0] >= 200),
+        "{lost:?}"
+    );
 }
 
 #[test]
