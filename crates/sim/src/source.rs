@@ -4,10 +4,11 @@
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "lowercase")]
 pub enum Source {
     Crossref,
     PubMed,
+    #[serde(rename = "oai-pmh")]
     OaiPmh,
     Doaj,
     DataCite,
@@ -110,5 +111,22 @@ impl Source {
             Source::DataCite => IdOrder::Created,
             _ => IdOrder::Bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_written_by_its_name_and_found_by_its_path() {
+        for source in Source::ALL {
+            assert_eq!(serde_json::to_value(source).unwrap(), source.name());
+            assert_eq!(
+                Source::of_path(&format!("/{}/x", source.name())),
+                Some(source)
+            );
+        }
+        assert_eq!(Source::of_path("/"), None);
     }
 }

@@ -137,6 +137,9 @@ impl Truth {
             .partition_point(|at| self.versions[*at as usize].visible_at <= now_us);
         let batch: Vec<u32> = self.pending[self.pending_at..self.pending_at + due].to_vec();
         self.pending_at += due;
+        if batch.is_empty() {
+            return;
+        }
         if self.timeline.is_empty() {
             for at in batch {
                 let record = self.versions[at as usize].record;

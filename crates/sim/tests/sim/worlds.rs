@@ -294,6 +294,119 @@ fn every_scenario_can_be_switched_on_and_the_paced_ones_fire() {
     assert_eq!(after.iter().filter(|status| **status == 429).count(), 0);
 }
 
+/// Answers to one path asked again and again under one scenario, without limits.
+fn under(scenario: &str, path: &str, count: i64) -> Vec<SimAnswer> {
+    let mut world = World::new(WorldPlan {
+        rate_override: free(),
+        scenarios: vec![scenario.to_owned()],
+        ..plan(2100)
+    });
+    let request = SimRequest::get(path);
+    (0..count)
+        .map(|n| world.answer(&request, TO + n * SECOND_US))
+        .collect()
+}
+
+#[test]
+fn provider_switches_change_what_is_served() {
+    let holds =
+        |answer: &SimAnswer, text: &str| String::from_utf8_lossy(&answer.body).contains(text);
+    for (scenario, path, status, text) in [
+        (
+            "CR-5",
+            "/crossref/works?rows=1000",
+            504,
+            "504 Gateway Time-out",
+        ),
+        ("CR-9", PATHS[0], 200, "\"message-type\":\"exception\""),
+        ("PM-1", PATHS[1], 200, "\"ERROR\""),
+        ("PM-4", PATHS[2], 400, "proxy_stream"),
+        ("PO-9", PATHS[3], 200, "\u{1}"),
+        ("AO-9", PATHS[3], 503, "503"),
+        ("DJ-10", PATHS[4], 400, "(ref: "),
+        ("FD-8", PATHS[6], 404, "NOT_FOUND"),
+    ] {
+        let answers = under(scenario, path, 6);
+        assert!(
+            answers
+                .iter()
+                .any(|answer| answer.status == status && holds(answer, text)),
+            "{scenario}"
+        );
+    }
+    assert!(
+        under("PM-6", PATHS[2], 5)
+            .iter()
+            .any(|answer| !holds(answer, "<PubmedArticleSet>"))
+    );
+    assert!(under("PO-4", PATHS[3], 1)[0].body.len() < under("PO-2", PATHS[3], 1)[0].body.len());
+    assert!(!holds(
+        &under("SIM-OAI-SIZE", PATHS[3], 1)[0],
+        "completeListSize"
+    ));
+    let limits: Vec<_> = under("CR-6", PATHS[0], 3)
+        .iter()
+        .map(|answer| answer.header("x-rate-limit-limit").map(str::to_owned))
+        .collect();
+    assert!(limits[0] != limits[1]);
+}
+
+#[test]
+fn a_forgotten_crossref_cursor_fails_once_and_a_fresh_one_lives() {
+    let mut world = World::new(WorldPlan {
+        rate_override: free(),
+        scenarios: vec!["CR-1".to_owned()],
+        ..plan(700)
+    });
+    let mut second_page = |at: i64| {
+        let first = world.answer(&SimRequest::get(PATHS[0]), at);
+        let cursor = encode(&field(&first, "/message/next-cursor").unwrap());
+        world
+            .answer(
+                &SimRequest::get(&format!("/crossref/works?rows=20&cursor={cursor}")),
+                at + 1,
+            )
+            .status
+    };
+    assert_eq!(
+        [
+            second_page(TO),
+            second_page(TO + 10),
+            second_page(TO + 20),
+            second_page(TO + 30)
+        ],
+        [404, 200, 200, 404]
+    );
+}
+
+#[test]
+fn an_oai_server_repeats_its_token_now_and_then() {
+    let mut world = World::new(WorldPlan {
+        rate_override: free(),
+        scenarios: vec!["PO-4".to_owned(), "PO-10".to_owned()],
+        ..plan(2100)
+    });
+    let mut path = PATHS[3].to_owned();
+    let mut repeats = 0;
+    for n in 0..12 {
+        let body = String::from_utf8(world.answer(&SimRequest::get(&path), TO + n).body).unwrap();
+        let token = body
+            .split("</resumptionToken>")
+            .next()
+            .and_then(|rest| rest.rsplit('>').next())
+            .unwrap()
+            .to_owned();
+        let next = format!(
+            "/oai-pmh/oai?verb=ListRecords&resumptionToken={}",
+            encode(&token)
+        );
+        repeats += u32::from(next == path);
+        path = next;
+    }
+    assert_eq!(repeats, 2);
+    assert_eq!(world.counters("oai-pmh").repeated_cursors, 2);
+}
+
 #[test]
 fn an_outage_ends_by_itself() {
     let mut world = World::new(plan(700));
