@@ -73,9 +73,7 @@ impl Gate for LocalGate {
                 lane.passed += 1;
                 Decision::Allow(Permit { key: key.clone(), id: permit })
             }
-            Turn::Wait { until } if until > deadline => {
-                Decision::Reject(RejectReason::OverDeadline { free_at: until })
-            }
+            Turn::Wait { until } if until > deadline => Decision::Reject(RejectReason::OverDeadline { free_at: until }),
             Turn::Wait { until } => Decision::WaitUntil(until),
         }
     }

@@ -6,4 +6,5 @@
 pub mod executor;
 pub mod gate;
 pub mod notice;
+pub mod planner;
 pub mod settings;

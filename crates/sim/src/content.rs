@@ -87,10 +87,8 @@ const FAMILIES: [&str; 16] = [
     "Zhao",
     "Petrović",
 ];
-const GIVEN: [&str; 12] = [
-    "Amara", "Björn", "Chloé", "Dmitri", "Elif", "Farid", "Grace", "Hiro", "Inês", "Jakub",
-    "Kwame", "Li",
-];
+const GIVEN: [&str; 12] =
+    ["Amara", "Björn", "Chloé", "Dmitri", "Elif", "Farid", "Grace", "Hiro", "Inês", "Jakub", "Kwame", "Li"];
 const JOURNALS: [&str; 8] = [
     "Annals of Simulated Medicine",
     "Journal of Repeatable Results",
@@ -143,10 +141,7 @@ impl Work {
         let mut own = Rng::for_parts(seed, &[name]);
         let mut of_version = Rng::for_parts(seed, &[name, u64::from(content)]);
         let authors = (0..own.between(1, 7))
-            .map(|_| Author {
-                given: (*own.pick(&GIVEN)).to_owned(),
-                family: (*own.pick(&FAMILIES)).to_owned(),
-            })
+            .map(|_| Author { given: (*own.pick(&GIVEN)).to_owned(), family: (*own.pick(&FAMILIES)).to_owned() })
             .collect();
         Work {
             title: title(&mut of_version),
@@ -161,9 +156,7 @@ impl Work {
             month: own.below(12) + 1,
             day: own.below(28) + 1,
             summary: summary(&mut of_version, content),
-            keywords: (0..own.between(2, 6))
-                .map(|_| (*own.pick(&WORDS)).to_owned())
-                .collect(),
+            keywords: (0..own.between(2, 6)).map(|_| (*own.pick(&WORDS)).to_owned()).collect(),
             cited_count: of_version.below(400),
         }
     }
@@ -173,9 +166,7 @@ impl Work {
         self.title
             .iter()
             .map(|part| match part {
-                TitlePart::Text(text) | TitlePart::Italic(text) | TitlePart::Super(text) => {
-                    text.as_str()
-                }
+                TitlePart::Text(text) | TitlePart::Italic(text) | TitlePart::Super(text) => text.as_str(),
             })
             .collect()
     }
@@ -196,9 +187,7 @@ fn title(rng: &mut Rng) -> Vec<TitlePart> {
             TitlePart::Super("2+".to_owned()),
             TitlePart::Text(format!(" & {tail} at p < 0.05.")),
         ],
-        2 => vec![TitlePart::Text(format!(
-            "{head}: the \u{3b2}-{tail} \"question\"."
-        ))],
+        2 => vec![TitlePart::Text(format!("{head}: the \u{3b2}-{tail} \"question\"."))],
         _ => vec![TitlePart::Text(format!("{head} and {tail}."))],
     }
 }
@@ -208,12 +197,7 @@ fn summary(rng: &mut Rng, content: u32) -> String {
     for _ in 0..rng.between(5, 14) {
         let words: Vec<&str> = (0..rng.between(8, 18)).map(|_| *rng.pick(&WORDS)).collect();
         text.push_str(&capital(&words.join(" ")));
-        let ending: &&str = rng.pick(&[
-            ". ",
-            ". ",
-            " (n = 42; p < 0.01). ",
-            " at 37 °C & \"rest\". ",
-        ]);
+        let ending: &&str = rng.pick(&[". ", ". ", " (n = 42; p < 0.01). ", " at 37 °C & \"rest\". "]);
         text.push_str(ending);
     }
     text.push_str(&format!("Version {content} of this record."));
@@ -222,9 +206,7 @@ fn summary(rng: &mut Rng, content: u32) -> String {
 
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A text as a JSON string, quotes included.
@@ -258,15 +240,8 @@ mod tests {
 
     #[test]
     fn content_is_repeatable_and_changes_with_the_version() {
-        let (first, again, next) = (
-            Work::make(1, "a", 1),
-            Work::make(1, "a", 1),
-            Work::make(1, "a", 2),
-        );
-        assert_eq!(
-            (&first.summary, &first.title),
-            (&again.summary, &again.title)
-        );
+        let (first, again, next) = (Work::make(1, "a", 1), Work::make(1, "a", 1), Work::make(1, "a", 2));
+        assert_eq!((&first.summary, &first.title), (&again.summary, &again.title));
         assert_ne!(first.summary, next.summary);
         assert_eq!(first.authors, next.authors);
         assert!(next.summary.ends_with("Version 2 of this record."));

@@ -87,10 +87,7 @@ impl FaultKind {
 
     /// True when the provider answers first and the fault spoils or delays the answer.
     pub fn acts_after(self) -> bool {
-        matches!(
-            self,
-            FaultKind::CutBody | FaultKind::ResetAfter | FaultKind::Slow | FaultKind::ExpireCursor
-        )
+        matches!(self, FaultKind::CutBody | FaultKind::ResetAfter | FaultKind::Slow | FaultKind::ExpireCursor)
     }
 }
 
@@ -113,19 +110,12 @@ impl FaultPlan {
     /// All kinds at a level; the rarer ones are those that cost a whole walk.
     pub fn new(level: FaultLevel, seed: u64) -> Self {
         let weight = |kind: &FaultKind| {
-            if matches!(kind, FaultKind::ExpireCursor) {
-                0.3
-            } else {
-                1.0
-            }
+            if matches!(kind, FaultKind::ExpireCursor) { 0.3 } else { 1.0 }
         };
         Self {
             level,
             seed,
-            weights: FaultKind::ALL
-                .iter()
-                .map(|kind| (*kind, weight(kind)))
-                .collect(),
+            weights: FaultKind::ALL.iter().map(|kind| (*kind, weight(kind))).collect(),
             script: Vec::new(),
             consecutive_max: 4,
             walk_loss_apart: 200,
@@ -172,25 +162,12 @@ impl FaultDice {
     /// The decisions of a plan for one source.
     pub fn new(plan: FaultPlan, source: Source) -> Self {
         let rng = Rng::for_parts(plan.seed, &[0xFA, source as u64]);
-        Self {
-            plan,
-            source,
-            rng,
-            request_number: 0,
-            walk_lost_at: None,
-            in_a_row: BTreeMap::new(),
-            paced: Vec::new(),
-        }
+        Self { plan, source, rng, request_number: 0, walk_lost_at: None, in_a_row: BTreeMap::new(), paced: Vec::new() }
     }
 
     /// From here on, every n-th request of a kind meets the next of these faults.
     pub fn pace(&mut self, every: u64, kind: Kind, faults: &[FaultKind]) {
-        self.paced.push(Paced {
-            every,
-            kind,
-            faults: faults.to_vec(),
-            seen: 0,
-        });
+        self.paced.push(Paced { every, kind, faults: faults.to_vec(), seen: 0 });
     }
 
     /// No more faults by chance, script or pace: the calm after the storm.
@@ -219,16 +196,12 @@ impl FaultDice {
 
     /// Long walks need quiet stretches, or a reader that must begin again would never arrive.
     fn spare_walks(&mut self, fault: FaultKind) -> FaultKind {
-        let loses_page = matches!(fault, FaultKind::CutBody | FaultKind::ResetAfter)
-            && self.source.keeps_position();
+        let loses_page = matches!(fault, FaultKind::CutBody | FaultKind::ResetAfter) && self.source.keeps_position();
         if !loses_page && fault != FaultKind::ExpireCursor {
             return fault;
         }
         let number = self.request_number;
-        if self
-            .walk_lost_at
-            .is_some_and(|at| number - at < self.plan.walk_loss_apart)
-        {
+        if self.walk_lost_at.is_some_and(|at| number - at < self.plan.walk_loss_apart) {
             return FaultKind::Error500;
         }
         self.walk_lost_at = Some(number);
@@ -251,18 +224,11 @@ impl FaultDice {
             paced.seen += 1;
             if paced.seen.is_multiple_of(paced.every.max(1)) {
                 let turn = paced.seen / paced.every.max(1) - 1;
-                found = found.or(paced
-                    .faults
-                    .get((turn % paced.faults.len().max(1) as u64) as usize)
-                    .copied());
+                found = found.or(paced.faults.get((turn % paced.faults.len().max(1) as u64) as usize).copied());
             }
         }
         let number = self.request_number;
-        let scripted = self
-            .plan
-            .script
-            .iter()
-            .find(|(source, at, _)| *source == self.source && *at == number);
+        let scripted = self.plan.script.iter().find(|(source, at, _)| *source == self.source && *at == number);
         scripted.map(|(_, _, fault)| *fault).or(found)
     }
 
@@ -285,10 +251,7 @@ mod tests {
 
     fn share(level: FaultLevel) -> f64 {
         let mut dice = FaultDice::new(FaultPlan::new(level, 9), Source::Doaj);
-        (0..20_000)
-            .filter(|_| dice.decide(Kind::Search).is_some())
-            .count() as f64
-            / 20_000.0
+        (0..20_000).filter(|_| dice.decide(Kind::Search).is_some()).count() as f64 / 20_000.0
     }
 
     #[test]
@@ -323,16 +286,6 @@ mod tests {
         let mut dice = FaultDice::new(plan, Source::Doaj);
         dice.pace(3, Kind::Search, &[FaultKind::Slow, FaultKind::CutBody]);
         let got: Vec<_> = (0..6).map(|_| dice.decide(Kind::Search)).collect();
-        assert_eq!(
-            got,
-            [
-                None,
-                Some(FaultKind::Reset),
-                Some(FaultKind::Slow),
-                None,
-                None,
-                Some(FaultKind::CutBody)
-            ]
-        );
+        assert_eq!(got, [None, Some(FaultKind::Reset), Some(FaultKind::Slow), None, None, Some(FaultKind::CutBody)]);
     }
 }

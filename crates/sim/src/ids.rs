@@ -12,9 +12,7 @@ pub fn id_of(source: Source, seed: u64, n: u64) -> String {
     match source {
         Source::Crossref | Source::DataCite => doi(&mut rng, n),
         Source::PubMed => (10_000_000 + n * 3 + rng.below(3)).to_string(),
-        Source::OaiPmh => twin(seed, n, &["", "case"], |n| {
-            format!("oai:archive.example.org:Collection/{n}-Ab")
-        }),
+        Source::OaiPmh => twin(seed, n, &["", "case"], |n| format!("oai:archive.example.org:Collection/{n}-Ab")),
         Source::Doaj => {
             let half = |salt: u64| hash_text(&format!("{seed}/{n}/{salt}"));
             // The number is part of the text, so two records can never meet in a hash collision.
@@ -31,14 +29,7 @@ pub fn id_of(source: Source, seed: u64, n: u64) -> String {
 fn doi(rng: &mut Rng, n: u64) -> String {
     let registrant = 1000 + rng.below(8000);
     if !rng.chance(NASTY_SHARE) {
-        let stem = rng.pick(&[
-            "j.sim",
-            "s41586",
-            "journal.pone",
-            "zenodo",
-            "acs.jmed",
-            "fpsyg",
-        ]);
+        let stem = rng.pick(&["j.sim", "s41586", "journal.pone", "zenodo", "acs.jmed", "fpsyg"]);
         return format!("10.{registrant}/{stem}.{n}");
     }
     let nasty = [
@@ -80,13 +71,7 @@ mod tests {
     #[test]
     fn some_ids_differ_by_case_or_a_trailing_space_only() {
         let ids: HashSet<String> = (0..2000).map(|n| id_of(Source::TimeFeed, 5, n)).collect();
-        assert!(
-            ids.iter()
-                .any(|id| id.ends_with(' ') && ids.contains(id.trim_end()))
-        );
-        assert!(
-            ids.iter()
-                .any(|id| id.contains("kD") && ids.contains(&id.replace("kD", "Kd")))
-        );
+        assert!(ids.iter().any(|id| id.ends_with(' ') && ids.contains(id.trim_end())));
+        assert!(ids.iter().any(|id| id.contains("kD") && ids.contains(&id.replace("kD", "Kd"))));
     }
 }

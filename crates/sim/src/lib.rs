@@ -4,6 +4,7 @@
 //! mutation feed act first, the provider answers from its [`Truth`], the log keeps what was served. All times are virtual
 //! microseconds handed in by the caller; nothing here reads a clock.
 
+pub mod blocking;
 mod content;
 mod faults;
 mod ids;
@@ -20,8 +21,10 @@ mod serve;
 mod served;
 mod source;
 mod timeline;
+pub mod transport;
 mod truth;
 mod truth_plan;
+pub mod vtime;
 mod world;
 mod world_plan;
 
@@ -32,9 +35,7 @@ pub use request::{Cut, SimAnswer, SimRequest};
 pub use rng::Rng;
 pub use scenarios::{SCENARIOS, Scenario};
 pub use serve::serve;
-pub use served::{
-    Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows, write_jsonl,
-};
+pub use served::{Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows, write_jsonl};
 pub use source::Source;
 pub use truth::{Face, Truth, TruthVersion};
 pub use truth_plan::TruthPlan;

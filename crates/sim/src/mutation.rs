@@ -28,11 +28,7 @@ pub enum Mutation {
 impl MutationFeed {
     /// On average one mutation in `every` requests (0 = never), at most `limit` in all.
     pub fn new(seed: u64, every: u32, limit: u64) -> Self {
-        Self {
-            every,
-            left: limit,
-            rng: Rng::for_parts(seed, &[0xFEED, 1]),
-        }
+        Self { every, left: limit, rng: Rng::for_parts(seed, &[0xFEED, 1]) }
     }
 
     /// Changes the pace from here on.
@@ -73,17 +69,10 @@ impl Truth {
     /// Stamps up to `limit` current records with one time in one go: a mass revision.
     pub fn restamp_many(&mut self, limit: usize, now_us: i64) -> usize {
         self.advance(now_us);
-        let free: Vec<u32> = (0..self.records.len() as u32)
-            .filter(|at| self.may_change(*at, now_us))
-            .take(limit)
-            .collect();
+        let free: Vec<u32> =
+            (0..self.records.len() as u32).filter(|at| self.may_change(*at, now_us)).take(limit).collect();
         for record in &free {
-            self.append(
-                *record,
-                Mutation::Restamp,
-                floor(now_us, self.grain_us),
-                now_us,
-            );
+            self.append(*record, Mutation::Restamp, floor(now_us, self.grain_us), now_us);
         }
         free.len()
     }
@@ -116,11 +105,7 @@ impl Truth {
 
     /// Mostly now; sometimes as far back as a late arrival may be dated, never before the version it replaces.
     fn mutation_stamp(&mut self, before: i64, now_us: i64) -> i64 {
-        let back = if self.rng.chance(0.3) {
-            self.rng.between(0, self.late_us_max)
-        } else {
-            0
-        };
+        let back = if self.rng.chance(0.3) { self.rng.between(0, self.late_us_max) } else { 0 };
         let mut stamp = floor(now_us - back, self.grain_us);
         if now_us - stamp > self.late_us_max {
             stamp += self.grain_us;
@@ -130,20 +115,13 @@ impl Truth {
 
     fn append(&mut self, record: u32, kind: Mutation, updated_at: i64, now_us: i64) {
         let previous = self.records[record as usize].latest;
-        let (number, content) = self
-            .versions
-            .get(previous as usize)
-            .map_or((0, 0), |last| (last.number, last.content));
+        let (number, content) = self.versions.get(previous as usize).map_or((0, 0), |last| (last.number, last.content));
         let number = number + 1;
         self.versions.push(Version {
             record,
             number,
             previous,
-            content: if kind == Mutation::Restamp {
-                content
-            } else {
-                number
-            },
+            content: if kind == Mutation::Restamp { content } else { number },
             updated_at,
             visible_at: now_us,
             deleted: kind == Mutation::Delete,
@@ -158,11 +136,7 @@ impl Truth {
     fn target(&mut self, now_us: i64) -> Option<u32> {
         for _ in 0..TARGET_TRIES_MAX {
             let place = self.rng.below(self.recent.len() as u64) as usize;
-            let recent = if self.rng.chance(0.5) {
-                self.recent.get(place).copied()
-            } else {
-                None
-            };
+            let recent = if self.rng.chance(0.5) { self.recent.get(place).copied() } else { None };
             let record = recent.unwrap_or_else(|| self.rng.below(self.records.len() as u64) as u32);
             if self.may_change(record, now_us) {
                 return Some(record);

@@ -26,12 +26,7 @@ pub trait Provider: Send {
     fn rate(&self, request: &SimRequest) -> Rate;
 
     /// The provider's own answer to a caller above the limit, with or without a `Retry-After` value.
-    fn throttled(
-        &self,
-        request: &SimRequest,
-        retry_after: Option<String>,
-        now_us: i64,
-    ) -> SimAnswer;
+    fn throttled(&self, request: &SimRequest, retry_after: Option<String>, now_us: i64) -> SimAnswer;
 
     /// The provider's own way to fail under a success status, or the nearest it has.
     fn error_body(&self, request: &SimRequest, now_us: i64) -> SimAnswer;
@@ -72,11 +67,7 @@ pub struct Reply {
 impl Reply {
     /// An answer without records.
     pub fn bare(answer: SimAnswer) -> Self {
-        Self {
-            answer,
-            items: Vec::new(),
-            token: None,
-        }
+        Self { answer, items: Vec::new(), token: None }
     }
 
     /// The same reply with the token that the request carried.
@@ -88,9 +79,7 @@ impl Reply {
 }
 
 /// What a request is for.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     Search,
@@ -106,16 +95,11 @@ pub struct Rate {
 }
 
 /// The page of records, each in its exact bytes, joined by `between`.
-pub(crate) fn join_payloads(
-    truth: &Truth,
-    page: &[u32],
-    between: &str,
-) -> (String, Vec<(u32, u32)>) {
+pub(crate) fn join_payloads(truth: &Truth, page: &[u32], between: &str) -> (String, Vec<(u32, u32)>) {
     let mut text = String::new();
     let mut items = Vec::with_capacity(page.len());
     for index in page {
-        let (Some(face), Some(payload)) = (truth.face(*index), truth.current_payload(*index))
-        else {
+        let (Some(face), Some(payload)) = (truth.face(*index), truth.current_payload(*index)) else {
             continue;
         };
         if !items.is_empty() {
@@ -129,15 +113,10 @@ pub(crate) fn join_payloads(
 
 /// A number parameter: absent gives the default, unreadable gives nothing.
 pub(crate) fn number(request: &SimRequest, name: &str, default: usize) -> Option<usize> {
-    request
-        .param(name)
-        .map_or(Some(default), |text| text.trim().parse().ok())
+    request.param(name).map_or(Some(default), |text| text.trim().parse().ok())
 }
 
 /// Where the caller reached us, for links in answers.
 pub(crate) fn origin(request: &SimRequest) -> String {
-    format!(
-        "http://{}",
-        request.header("host").unwrap_or("provider.invalid")
-    )
+    format!("http://{}", request.header("host").unwrap_or("provider.invalid"))
 }

@@ -14,11 +14,7 @@ pub struct RateMeter {
 impl RateMeter {
     /// True when one more request now stays within the limit; only then it is counted.
     pub fn admit(&mut self, rate: Rate, now_us: i64) -> bool {
-        while self
-            .arrivals
-            .front()
-            .is_some_and(|at| now_us - at >= rate.per_us)
-        {
+        while self.arrivals.front().is_some_and(|at| now_us - at >= rate.per_us) {
             self.arrivals.pop_front();
         }
         if self.arrivals.len() >= rate.limit as usize {
@@ -46,25 +42,15 @@ mod tests {
 
     #[test]
     fn a_sliding_second_never_holds_more_than_the_limit() {
-        let rate = Rate {
-            limit: 3,
-            per_us: 1_000_000,
-            concurrency: 1,
-        };
+        let rate = Rate { limit: 3, per_us: 1_000_000, concurrency: 1 };
         let mut meter = RateMeter::default();
-        let admitted: Vec<bool> = [0, 1, 500_000, 999_999, 1_000_000, 1_000_000]
-            .map(|at| meter.admit(rate, at))
-            .into();
+        let admitted: Vec<bool> = [0, 1, 500_000, 999_999, 1_000_000, 1_000_000].map(|at| meter.admit(rate, at)).into();
         assert_eq!(admitted, [true, true, true, false, true, false]);
     }
 
     #[test]
     fn open_requests_fill_the_room_until_they_end() {
-        let rate = Rate {
-            limit: 9,
-            per_us: 1,
-            concurrency: 1,
-        };
+        let rate = Rate { limit: 9, per_us: 1, concurrency: 1 };
         let mut meter = RateMeter::default();
         assert!(meter.has_room(rate, 0));
         meter.opened(10);

@@ -35,23 +35,14 @@ pub enum Cut {
 
 impl SimRequest {
     /// Decodes `/path?query`; an unreadable escape stays as it was written.
-    pub fn from_url(
-        method: &str,
-        path_and_query: &str,
-        headers: Vec<(String, String)>,
-        body: Vec<u8>,
-    ) -> Self {
+    pub fn from_url(method: &str, path_and_query: &str, headers: Vec<(String, String)>, body: Vec<u8>) -> Self {
         let without_fragment = path_and_query.split('#').next().unwrap_or_default();
-        let (path, query) = without_fragment
-            .split_once('?')
-            .unwrap_or((without_fragment, ""));
+        let (path, query) = without_fragment.split_once('?').unwrap_or((without_fragment, ""));
         let lower = |(name, value): (String, String)| (name.to_ascii_lowercase(), value);
         Self {
             method: method.to_ascii_uppercase(),
             path: percent_decode(path),
-            query: form_urlencoded::parse(query.as_bytes())
-                .into_owned()
-                .collect(),
+            query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
             headers: headers.into_iter().map(lower).collect(),
             body,
         }
@@ -96,13 +87,7 @@ impl SimAnswer {
     /// An answer with a content type and a body.
     pub fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type".to_owned(), content_type.to_owned())];
-        Self {
-            status,
-            headers,
-            body: body.into(),
-            delay_us: 0,
-            cut: None,
-        }
+        Self { status, headers, body: body.into(), delay_us: 0, cut: None }
     }
 
     /// The same answer with one header more.
@@ -120,9 +105,7 @@ impl SimAnswer {
 
 /// Writes parameters as a query string.
 pub fn encode_query(parameters: &[(String, String)]) -> String {
-    form_urlencoded::Serializer::new(String::new())
-        .extend_pairs(parameters)
-        .finish()
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish()
 }
 
 /// Percent-encodes everything in a path but unreserved characters and slashes.
@@ -130,9 +113,7 @@ pub fn percent_encode_path(path: &str) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                text.push(byte as char)
-            }
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => text.push(byte as char),
             other => text.push_str(&format!("%{other:02X}")),
         }
     }
@@ -144,12 +125,9 @@ fn percent_decode(text: &str) -> String {
     let mut decoded = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let escape = (bytes[at] == b'%')
-            .then(|| bytes.get(at + 1..at + 3))
-            .flatten();
-        let value = escape
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        let escape = (bytes[at] == b'%').then(|| bytes.get(at + 1..at + 3)).flatten();
+        let value =
+            escape.and_then(|hex| std::str::from_utf8(hex).ok()).and_then(|hex| u8::from_str_radix(hex, 16).ok());
         decoded.push(value.unwrap_or(bytes[at]));
         at += if value.is_some() { 3 } else { 1 };
     }
@@ -157,10 +135,7 @@ fn percent_decode(text: &str) -> String {
 }
 
 fn first<'a>(pairs: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    pairs
-        .iter()
-        .find(|(key, _)| key == name)
-        .map(|(_, value)| value.as_str())
+    pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
 #[cfg(test)]
@@ -169,20 +144,10 @@ mod tests {
 
     #[test]
     fn a_url_is_decoded_in_order_and_encoded_back() {
-        let request = SimRequest::from_url(
-            "get",
-            "/a%2Fb/x%20%C3%A9?q=1+2&c=%2B&q=z",
-            vec![("X-A".into(), "1".into())],
-            vec![],
-        );
-        assert_eq!(
-            (request.method.as_str(), request.path.as_str()),
-            ("GET", "/a/b/x é")
-        );
-        assert_eq!(
-            (request.param("q"), request.param("c")),
-            (Some("1 2"), Some("+"))
-        );
+        let request =
+            SimRequest::from_url("get", "/a%2Fb/x%20%C3%A9?q=1+2&c=%2B&q=z", vec![("X-A".into(), "1".into())], vec![]);
+        assert_eq!((request.method.as_str(), request.path.as_str()), ("GET", "/a/b/x é"));
+        assert_eq!((request.param("q"), request.param("c")), (Some("1 2"), Some("+")));
         assert_eq!(request.header("x-a"), Some("1"));
         assert_eq!(request.query[2], ("q".to_owned(), "z".to_owned()));
         assert_eq!(SimRequest::get(&request.path_query()).query, request.query);

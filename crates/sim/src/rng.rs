@@ -13,11 +13,7 @@ impl Rng {
 
     /// A generator for a seed and the parts that name what it is for.
     pub fn for_parts(seed: u64, parts: &[u64]) -> Self {
-        Self::new(
-            parts
-                .iter()
-                .fold(seed, |state, part| mix(state ^ mix(*part))),
-        )
+        Self::new(parts.iter().fold(seed, |state, part| mix(state ^ mix(*part))))
     }
 
     /// The next 64 bits.

@@ -38,17 +38,9 @@ pub async fn serve(
     now: impl Fn() -> i64 + Send + Sync + Clone + 'static,
     realtime_delays: bool,
 ) -> io::Result<()> {
-    let door = Door {
-        world,
-        now,
-        realtime_delays,
-    };
+    let door = Door { world, now, realtime_delays };
     let router = Router::new().fallback(enter).with_state(door);
-    axum::serve(
-        Switched(listener),
-        router.into_make_service_with_connect_info::<Switch>(),
-    )
-    .await
+    axum::serve(Switched(listener), router.into_make_service_with_connect_info::<Switch>()).await
 }
 
 #[derive(Clone)]
@@ -68,18 +60,10 @@ where
 {
     let (parts, body) = request.into_parts();
     let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
-        return Response::builder()
-            .status(413)
-            .body(Body::empty())
-            .unwrap_or_default();
+        return Response::builder().status(413).body(Body::empty()).unwrap_or_default();
     };
-    let text =
-        |value: &axum::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-    let headers = parts
-        .headers
-        .iter()
-        .map(|(name, value)| (name.to_string(), text(value)))
-        .collect();
+    let text = |value: &axum::http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let asked = SimRequest::from_url(parts.method.as_str(), path, headers, body.to_vec());
     let answer = door.world.answer(&asked, (door.now)());
@@ -94,11 +78,7 @@ where
 
 fn spoken(answer: SimAnswer) -> Response<Body> {
     // A reset has no status of its own; the connection ends before this one is sent.
-    let status = if answer.status < 200 {
-        500
-    } else {
-        answer.status
-    };
+    let status = if answer.status < 200 { 500 } else { answer.status };
     let mut response = Response::builder().status(status);
     for (name, value) in &answer.headers {
         response = response.header(name, value);
@@ -107,9 +87,7 @@ fn spoken(answer: SimAnswer) -> Response<Body> {
         Some(Cut::AfterBytes(count)) => cut_body(answer.body, count),
         _ => Body::from(answer.body),
     };
-    response
-        .body(body)
-        .unwrap_or_else(|_| Body::empty().into_response())
+    response.body(body).unwrap_or_else(|_| Body::empty().into_response())
 }
 
 /// The first bytes, a pause in which they are sent, then a failure that makes the server close the connection.
@@ -120,10 +98,7 @@ fn cut_body(mut body: Vec<u8>, count: usize) -> Body {
         tokio::time::sleep(CUT_PAUSE).await;
         Err(io::Error::new(io::ErrorKind::ConnectionAborted, "cut"))
     };
-    Body::from_stream(futures::StreamExt::chain(
-        stream::iter([first]),
-        stream::once(rest),
-    ))
+    Body::from_stream(futures::StreamExt::chain(stream::iter([first]), stream::once(rest)))
 }
 
 /// Thrown by a handler to end its connection without an answer.
@@ -145,13 +120,7 @@ impl Listener for Switched {
 
     async fn accept(&mut self) -> (Line, SocketAddr) {
         let (stream, address) = Listener::accept(&mut self.0).await;
-        (
-            Line {
-                stream,
-                switch: Switch::default(),
-            },
-            address,
-        )
+        (Line { stream, switch: Switch::default() }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -167,11 +136,7 @@ struct Line {
 
 impl Line {
     fn alive(&self) -> io::Result<()> {
-        if self.switch.0.load(Ordering::Acquire) {
-            Err(io::ErrorKind::ConnectionReset.into())
-        } else {
-            Ok(())
-        }
+        if self.switch.0.load(Ordering::Acquire) { Err(io::ErrorKind::ConnectionReset.into()) } else { Ok(()) }
     }
 }
 
@@ -187,11 +152,7 @@ impl AsyncRead for Line {
 }
 
 impl AsyncWrite for Line {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.alive()?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }

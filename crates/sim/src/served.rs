@@ -80,10 +80,7 @@ pub struct ServedLog {
 impl ServedLog {
     /// An empty log.
     pub fn new(mode: LogMode) -> Self {
-        Self {
-            mode,
-            ..Self::default()
-        }
+        Self { mode, ..Self::default() }
     }
 
     /// Counts a request that carries a stateless token; `complete` when its answer arrived whole.
@@ -100,9 +97,7 @@ impl ServedLog {
 /// Every version of a truth as a row; hashes are made one by one, so a large truth can be streamed.
 pub fn truth_rows(truth: &Truth) -> impl Iterator<Item = TruthRow> + '_ {
     truth.versions().map(|version| {
-        let payload = truth
-            .payload(&version.id, version.version)
-            .unwrap_or_default();
+        let payload = truth.payload(&version.id, version.version).unwrap_or_default();
         TruthRow {
             source: truth.source.name().to_owned(),
             payload_sha256: sha256_hex(&payload),
@@ -118,10 +113,7 @@ pub fn truth_rows(truth: &Truth) -> impl Iterator<Item = TruthRow> + '_ {
 }
 
 /// Writes rows as JSON lines.
-pub fn write_jsonl<T: serde::Serialize>(
-    rows: impl IntoIterator<Item = T>,
-    out: &mut impl Write,
-) -> io::Result<u64> {
+pub fn write_jsonl<T: serde::Serialize>(rows: impl IntoIterator<Item = T>, out: &mut impl Write) -> io::Result<u64> {
     let mut count = 0;
     for row in rows {
         serde_json::to_writer(&mut *out, &row)?;
@@ -133,8 +125,5 @@ pub fn write_jsonl<T: serde::Serialize>(
 
 /// SHA-256 in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,9 +1,7 @@
 //! The simulated sources: their names, where they live on the shared port, and what sets their records apart.
 
 /// One simulated source.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
     Crossref,
@@ -84,11 +82,7 @@ impl Source {
 
     /// The zone in which the source counts days.
     pub fn zone(self) -> &'static str {
-        if matches!(self, Source::PubMed) {
-            "America/New_York"
-        } else {
-            "UTC"
-        }
+        if matches!(self, Source::PubMed) { "America/New_York" } else { "UTC" }
     }
 
     /// True when its windows are whole days.
@@ -98,11 +92,7 @@ impl Source {
 
     /// The finest step of its stamps, in microseconds.
     pub fn grain_us(self) -> i64 {
-        if matches!(self, Source::TimeFeed) {
-            1
-        } else {
-            1_000_000
-        }
+        if matches!(self, Source::TimeFeed) { 1 } else { 1_000_000 }
     }
 
     pub(crate) fn id_order(self) -> IdOrder {
@@ -122,10 +112,7 @@ mod tests {
     fn a_source_is_written_by_its_name_and_found_by_its_path() {
         for source in Source::ALL {
             assert_eq!(serde_json::to_value(source).unwrap(), source.name());
-            assert_eq!(
-                Source::of_path(&format!("/{}/x", source.name())),
-                Some(source)
-            );
+            assert_eq!(Source::of_path(&format!("/{}/x", source.name())), Some(source));
         }
         assert_eq!(Source::of_path("/"), None);
     }

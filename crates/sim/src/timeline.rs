@@ -22,13 +22,7 @@ impl Timeline {
         keys.sort_unstable();
         keys.dedup();
         let len = keys.len();
-        Self {
-            chunks: keys
-                .chunks(CHUNK_LEN_MAX / 2)
-                .map(<[Key]>::to_vec)
-                .collect(),
-            len,
-        }
+        Self { chunks: keys.chunks(CHUNK_LEN_MAX / 2).map(<[Key]>::to_vec).collect(), len }
     }
 
     /// True when no record is current.
@@ -74,11 +68,7 @@ impl Timeline {
     pub fn rank(&self, key: Key) -> usize {
         let at = self.chunk_of(key);
         let before: usize = self.chunks[..at].iter().map(Vec::len).sum();
-        before
-            + self
-                .chunks
-                .get(at)
-                .map_or(0, |chunk| chunk.partition_point(|have| *have < key))
+        before + self.chunks.get(at).map_or(0, |chunk| chunk.partition_point(|have| *have < key))
     }
 
     /// How many keys lie in `from..to`.
@@ -89,10 +79,7 @@ impl Timeline {
     /// Keys from `from` upwards, in order.
     pub fn iter_from(&self, from: Key) -> impl Iterator<Item = Key> + '_ {
         let at = self.chunk_of(from);
-        let place = self
-            .chunks
-            .get(at)
-            .map_or(0, |chunk| chunk.partition_point(|have| *have < from));
+        let place = self.chunks.get(at).map_or(0, |chunk| chunk.partition_point(|have| *have < from));
         self.walk(at, place)
     }
 
@@ -107,18 +94,14 @@ impl Timeline {
     }
 
     fn walk(&self, at: usize, place: usize) -> impl Iterator<Item = Key> + '_ {
-        let rest = self
-            .chunks
-            .get(at)
-            .map_or(&[][..], |chunk| &chunk[place.min(chunk.len())..]);
+        let rest = self.chunks.get(at).map_or(&[][..], |chunk| &chunk[place.min(chunk.len())..]);
         let later = self.chunks.get(at + 1..).unwrap_or_default();
         rest.iter().chain(later.iter().flatten()).copied()
     }
 
     /// The first chunk whose last key is not below `key`; the number of chunks when there is none.
     fn chunk_of(&self, key: Key) -> usize {
-        self.chunks
-            .partition_point(|chunk| chunk.last().is_some_and(|last| *last < key))
+        self.chunks.partition_point(|chunk| chunk.last().is_some_and(|last| *last < key))
     }
 }
 
@@ -160,14 +143,7 @@ mod tests {
     fn an_empty_line_answers_everything_with_nothing() {
         let mut line = Timeline::default();
         line.remove((1, 1));
-        assert_eq!(
-            (
-                line.rank((9, 9)),
-                line.iter_from((0, 0)).count(),
-                line.is_empty()
-            ),
-            (0, 0, true)
-        );
+        assert_eq!((line.rank((9, 9)), line.iter_from((0, 0)).count(), line.is_empty()), (0, 0, true));
         line.insert((1, 1));
         line.remove((1, 1));
         assert!(line.is_empty());

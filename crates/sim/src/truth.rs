@@ -98,16 +98,11 @@ impl Truth {
         records: Vec<Record>,
         versions: Vec<Version>,
     ) -> Self {
-        let by_id = records
-            .iter()
-            .enumerate()
-            .map(|(at, record)| (record.id.clone(), at as u32))
-            .collect();
+        let by_id = records.iter().enumerate().map(|(at, record)| (record.id.clone(), at as u32)).collect();
         let mut pending: Vec<u32> = (0..versions.len() as u32).collect();
         pending.sort_by_key(|at| (versions[*at as usize].visible_at, *at));
-        let mut reserve: Vec<u32> = (0..records.len() as u32)
-            .filter(|at| records[*at as usize].latest == NONE)
-            .collect();
+        let mut reserve: Vec<u32> =
+            (0..records.len() as u32).filter(|at| records[*at as usize].latest == NONE).collect();
         reserve.reverse();
         Self {
             source,
@@ -133,8 +128,8 @@ impl Truth {
             return;
         }
         self.now_us = now_us;
-        let due = self.pending[self.pending_at..]
-            .partition_point(|at| self.versions[*at as usize].visible_at <= now_us);
+        let due =
+            self.pending[self.pending_at..].partition_point(|at| self.versions[*at as usize].visible_at <= now_us);
         let batch: Vec<u32> = self.pending[self.pending_at..self.pending_at + due].to_vec();
         self.pending_at += due;
         if batch.is_empty() {
@@ -145,9 +140,7 @@ impl Truth {
                 let record = self.versions[at as usize].record;
                 self.records[record as usize].current = at;
             }
-            let keys = (0..self.records.len() as u32)
-                .filter_map(|record| self.key_of(record))
-                .collect();
+            let keys = (0..self.records.len() as u32).filter_map(|record| self.key_of(record)).collect();
             self.timeline = Timeline::from_keys(keys);
             return;
         }
@@ -176,35 +169,23 @@ impl Truth {
     /// Current records dated in `[from, to)` in listing order, after skipping some.
     pub fn page_at(&self, from: i64, to: i64, skip: usize, limit: usize) -> Vec<u32> {
         let rank = self.timeline.rank((from, 0)).saturating_add(skip);
-        self.timeline
-            .iter_rank(rank)
-            .take_while(|key| key.0 < to)
-            .take(limit)
-            .map(|key| key.1)
-            .collect()
+        self.timeline.iter_rank(rank).take_while(|key| key.0 < to).take(limit).map(|key| key.1).collect()
     }
 
     /// Current records at or above `from` and dated before `to`, in listing order.
     pub fn page_from(&self, from: Key, to: i64, limit: usize) -> Vec<u32> {
-        self.keys_from(from, to)
-            .take(limit)
-            .map(|key| key.1)
-            .collect()
+        self.keys_from(from, to).take(limit).map(|key| key.1).collect()
     }
 
     /// Keys at or above `from` and dated before `to`.
     pub fn keys_from(&self, from: Key, to: i64) -> impl Iterator<Item = Key> + '_ {
-        self.timeline
-            .iter_from(from)
-            .take_while(move |key| key.0 < to)
+        self.timeline.iter_from(from).take_while(move |key| key.0 < to)
     }
 
     /// The current face of a record that is listed or was.
     pub fn face(&self, index: u32) -> Option<Face<'_>> {
         let record = self.records.get(index as usize)?;
-        self.versions
-            .get(record.current as usize)
-            .map(|version| self.face_of(version))
+        self.versions.get(record.current as usize).map(|version| self.face_of(version))
     }
 
     /// The record with this identifier.
@@ -214,9 +195,7 @@ impl Truth {
 
     /// The identifier of a record.
     pub fn id(&self, index: u32) -> &str {
-        self.records
-            .get(index as usize)
-            .map_or("", |record| &record.id)
+        self.records.get(index as usize).map_or("", |record| &record.id)
     }
 
     /// The latest time this truth was told.
@@ -241,11 +220,7 @@ impl Truth {
         loop {
             let have = self.versions.get(at as usize)?;
             if have.number == version {
-                return Some(crate::providers::render(
-                    self.source,
-                    self.seed,
-                    &self.face_of(have),
-                ));
+                return Some(crate::providers::render(self.source, self.seed, &self.face_of(have)));
             }
             at = have.previous;
         }
@@ -253,8 +228,7 @@ impl Truth {
 
     /// The bytes of a record's current version.
     pub fn current_payload(&self, index: u32) -> Option<Vec<u8>> {
-        self.face(index)
-            .map(|face| crate::providers::render(self.source, self.seed, &face))
+        self.face(index).map(|face| crate::providers::render(self.source, self.seed, &face))
     }
 
     /// Every version that is visible or planned, in the order of creation.
@@ -286,9 +260,7 @@ impl Truth {
 
     /// Where a record is listed now; nowhere before its first version and after a deletion without tombstone.
     fn key_of(&self, record: u32) -> Option<Key> {
-        let version = self
-            .versions
-            .get(self.records[record as usize].current as usize)?;
+        let version = self.versions.get(self.records[record as usize].current as usize)?;
         (!version.deleted || self.source.lists_deleted()).then_some((version.updated_at, record))
     }
 }

@@ -56,11 +56,7 @@ impl TruthPlan {
             grain_us: source.grain_us(),
             lag_us: 10 * MINUTE_US,
             lookback_us: 2 * HOUR_US,
-            slice_us: if source.counts_days() {
-                DAY_US
-            } else {
-                HOUR_US
-            },
+            slice_us: if source.counts_days() { DAY_US } else { HOUR_US },
             edge_share: 0.2,
             tie_share: 0.1,
             late_share: 0.1,
@@ -79,16 +75,9 @@ impl TruthPlan {
 
     /// Draws the truth.
     pub fn draw(&self) -> Truth {
-        let mut draft = Draft {
-            plan: self,
-            rng: Rng::for_parts(self.seed, &[0x7277]),
-            hot: Vec::new(),
-        };
-        let mut drawn: Vec<(Record, Vec<Version>)> =
-            (0..self.records).map(|n| draft.record(n)).collect();
-        drawn.extend(
-            (self.records..self.records + self.reserve).map(|n| (self.empty_record(n), Vec::new())),
-        );
+        let mut draft = Draft { plan: self, rng: Rng::for_parts(self.seed, &[0x7277]), hot: Vec::new() };
+        let mut drawn: Vec<(Record, Vec<Version>)> = (0..self.records).map(|n| draft.record(n)).collect();
+        drawn.extend((self.records..self.records + self.reserve).map(|n| (self.empty_record(n), Vec::new())));
         sort_for_listing(self.source.id_order(), &mut drawn);
         let mut records = Vec::with_capacity(drawn.len());
         let mut versions: Vec<Version> = Vec::with_capacity(drawn.len() * 5 / 4);
@@ -101,25 +90,13 @@ impl TruthPlan {
             }
             records.push(record);
         }
-        Truth::assemble(
-            self.source,
-            self.seed,
-            self.grain_us,
-            self.late_us_max(),
-            records,
-            versions,
-        )
+        Truth::assemble(self.source, self.seed, self.grain_us, self.late_us_max(), records, versions)
     }
 
     fn empty_record(&self, n: u64) -> Record {
         let id = Arc::from(id_of(self.source, self.seed, n));
         // Not created yet: sorts last where listings follow the creation time.
-        Record {
-            id,
-            created_at: i64::MAX,
-            latest: NONE,
-            current: NONE,
-        }
+        Record { id, created_at: i64::MAX, latest: NONE, current: NONE }
     }
 }
 
@@ -144,20 +121,12 @@ impl Draft<'_> {
         if versions[0].updated_at < FAR_FUTURE_US && self.rng.chance(plan.delete_share) {
             let before = versions[versions.len() - 1];
             let last = self.next_version(before);
-            versions.push(Version {
-                deleted: true,
-                content: last.number,
-                ..last
-            });
+            versions.push(Version { deleted: true, content: last.number, ..last });
         }
         if let Some(last) = versions.last_mut() {
             last.detail_missing = self.rng.chance(plan.detail_missing_share);
         }
-        let age = if self.rng.chance(0.5) {
-            0
-        } else {
-            self.rng.between(0, 400 * DAY_US)
-        };
+        let age = if self.rng.chance(0.5) { 0 } else { self.rng.between(0, 400 * DAY_US) };
         record.created_at = floor(versions[0].updated_at - age, plan.grain_us);
         (record, versions)
     }
@@ -177,39 +146,20 @@ impl Draft<'_> {
     fn next_version(&mut self, before: Version) -> Version {
         let plan = self.plan;
         let live = plan.live_to > plan.history_to && self.rng.chance(0.3);
-        let (low, high) = if live {
-            (plan.history_to, plan.live_to)
-        } else {
-            (plan.history_from, plan.history_to)
-        };
-        let updated_at = self
-            .stamp(
-                low.max(before.updated_at),
-                high.max(before.updated_at + plan.grain_us),
-            )
-            .max(before.updated_at);
+        let (low, high) = if live { (plan.history_to, plan.live_to) } else { (plan.history_from, plan.history_to) };
+        let updated_at =
+            self.stamp(low.max(before.updated_at), high.max(before.updated_at + plan.grain_us)).max(before.updated_at);
         let number = before.number + 1;
-        let content = if self.rng.chance(plan.restamp_share) {
-            before.content
-        } else {
-            number
-        };
+        let content = if self.rng.chance(plan.restamp_share) { before.content } else { number };
         self.version(number, content, updated_at, before.visible_at)
     }
 
     /// Visible soon after the stamp, sometimes as late as allowed, never before the version it replaces.
     fn version(&mut self, number: u32, content: u32, updated_at: i64, after: i64) -> Version {
         let plan = self.plan;
-        let bound = if self.rng.chance(plan.late_share) {
-            plan.late_us_max()
-        } else {
-            plan.lag_us.min(plan.late_us_max())
-        };
-        let delay = if self.rng.chance(0.1) {
-            bound
-        } else {
-            self.rng.between(0, bound)
-        };
+        let bound =
+            if self.rng.chance(plan.late_share) { plan.late_us_max() } else { plan.lag_us.min(plan.late_us_max()) };
+        let delay = if self.rng.chance(0.1) { bound } else { self.rng.between(0, bound) };
         let mut visible_at = updated_at + delay;
         if updated_at < plan.history_to || updated_at >= FAR_FUTURE_US {
             visible_at = visible_at.min(plan.history_to);
@@ -231,11 +181,7 @@ impl Draft<'_> {
     fn stamp(&mut self, low: i64, high: i64) -> i64 {
         let plan = self.plan;
         let ceiling = (high - plan.grain_us).max(low);
-        let reusable = self
-            .rng
-            .chance(plan.tie_share)
-            .then(|| self.hot_stamp(low, high))
-            .flatten();
+        let reusable = self.rng.chance(plan.tie_share).then(|| self.hot_stamp(low, high)).flatten();
         if let Some(stamp) = reusable {
             return stamp;
         }
@@ -246,22 +192,13 @@ impl Draft<'_> {
         let stamp = stamp.clamp(low, ceiling);
         if self.hot.len() < 64 || self.rng.chance(0.05) {
             let place = self.rng.below(64) as usize;
-            if place < self.hot.len() {
-                self.hot[place] = stamp
-            } else {
-                self.hot.push(stamp)
-            }
+            if place < self.hot.len() { self.hot[place] = stamp } else { self.hot.push(stamp) }
         }
         stamp
     }
 
     fn hot_stamp(&mut self, low: i64, high: i64) -> Option<i64> {
-        let fits: Vec<i64> = self
-            .hot
-            .iter()
-            .copied()
-            .filter(|stamp| (low..high).contains(stamp))
-            .collect();
+        let fits: Vec<i64> = self.hot.iter().copied().filter(|stamp| (low..high).contains(stamp)).collect();
         (!fits.is_empty()).then(|| *self.rng.pick(&fits))
     }
 
@@ -278,11 +215,7 @@ impl Draft<'_> {
     /// A stamp no ordinary window asks for: decades ahead, or before the history begins.
     fn outside(&mut self) -> i64 {
         let span = self.rng.between(0, 100 * DAY_US);
-        let base = if self.rng.chance(0.5) {
-            FAR_FUTURE_US + span
-        } else {
-            self.plan.history_from - DAY_US - span
-        };
+        let base = if self.rng.chance(0.5) { FAR_FUTURE_US + span } else { self.plan.history_from - DAY_US - span };
         floor(base, self.plan.grain_us)
     }
 }
@@ -290,11 +223,7 @@ impl Draft<'_> {
 fn sort_for_listing(order: IdOrder, drawn: &mut [(Record, Vec<Version>)]) {
     match order {
         IdOrder::Bytes => drawn.sort_by(|a, b| a.0.id.cmp(&b.0.id)),
-        IdOrder::Number => {
-            drawn.sort_by_cached_key(|(record, _)| record.id.parse::<u64>().unwrap_or(u64::MAX))
-        }
-        IdOrder::Created => {
-            drawn.sort_by(|a, b| (a.0.created_at, &a.0.id).cmp(&(b.0.created_at, &b.0.id)))
-        }
+        IdOrder::Number => drawn.sort_by_cached_key(|(record, _)| record.id.parse::<u64>().unwrap_or(u64::MAX)),
+        IdOrder::Created => drawn.sort_by(|a, b| (a.0.created_at, &a.0.id).cmp(&(b.0.created_at, &b.0.id))),
     }
 }

@@ -13,9 +13,7 @@ use crate::providers::provider_for;
 use crate::rate::RateMeter;
 use crate::request::{Cut, SimAnswer, SimRequest};
 use crate::rng::Rng;
-use crate::served::{
-    Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows, write_jsonl,
-};
+use crate::served::{Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows, write_jsonl};
 use crate::source::Source;
 use crate::truth::Truth;
 use crate::world_plan::WorldPlan;
@@ -53,11 +51,7 @@ pub(crate) struct Outage {
 impl World {
     /// Draws the truth of every source and opens the doors.
     pub fn new(plan: WorldPlan) -> Self {
-        let lanes = plan
-            .sources
-            .iter()
-            .map(|source| (*source, Lane::new(&plan, *source)))
-            .collect();
+        let lanes = plan.sources.iter().map(|source| (*source, Lane::new(&plan, *source))).collect();
         let mut world = Self {
             lanes,
             enforce_rate: plan.enforce_rate,
@@ -81,9 +75,7 @@ impl World {
             return finish(SimAnswer::new(404, "text/plain", "no such source"), now_us);
         };
         let kind = lane.provider.kind(request);
-        let rate = self
-            .rate_override
-            .unwrap_or_else(|| lane.provider.rate(request));
+        let rate = self.rate_override.unwrap_or_else(|| lane.provider.rate(request));
         lane.log.counters.requests += 1;
         lane.provider.truth_mut().advance(now_us);
         let crowded = !lane.meter.has_room(rate, now_us);
@@ -111,15 +103,12 @@ impl World {
 
     /// Every version of a source, with hashes; planned versions that are not yet visible are included.
     pub fn truth_rows(&self, source: &str) -> Vec<TruthRow> {
-        self.truth(source)
-            .map(|truth| truth_rows(truth).collect())
-            .unwrap_or_default()
+        self.truth(source).map(|truth| truth_rows(truth).collect()).unwrap_or_default()
     }
 
     /// Streams every version of a source as JSON lines; gives their number.
     pub fn write_truth(&self, source: &str, out: &mut impl Write) -> io::Result<u64> {
-        self.truth(source)
-            .map_or(Ok(0), |truth| write_jsonl(truth_rows(truth), out))
+        self.truth(source).map_or(Ok(0), |truth| write_jsonl(truth_rows(truth), out))
     }
 
     /// Streams every served row of a source as JSON lines; gives their number.
@@ -144,9 +133,7 @@ impl World {
 
     /// Totals of a source.
     pub fn counters(&self, source: &str) -> Counters {
-        self.lane(source)
-            .map(|lane| lane.log.counters.clone())
-            .unwrap_or_default()
+        self.lane(source).map(|lane| lane.log.counters.clone()).unwrap_or_default()
     }
 
     /// The sources of this world.
@@ -156,14 +143,12 @@ impl World {
 
     /// Sets how many results one query of a source may reach; false when it has no such cap.
     pub fn set_cap(&mut self, source: &str, cap: usize) -> bool {
-        self.lane_mut(source)
-            .is_some_and(|lane| lane.provider.set_cap(cap))
+        self.lane_mut(source).is_some_and(|lane| lane.provider.set_cap(cap))
     }
 
     /// Sets how long an unused cursor or token of a source lives; false when its cursors do not expire.
     pub fn set_cursor_life(&mut self, source: &str, life_us: i64) -> bool {
-        self.lane_mut(source)
-            .is_some_and(|lane| lane.provider.set_cursor_life(life_us))
+        self.lane_mut(source).is_some_and(|lane| lane.provider.set_cursor_life(life_us))
     }
 
     /// Ends all faults and mutations: from here on providers only answer.
@@ -217,12 +202,7 @@ impl Lane {
     }
 
     /// The provider's reply, or the fault in its place; says which fault really fired.
-    fn serve(
-        &mut self,
-        request: &SimRequest,
-        fault: Option<FaultKind>,
-        now_us: i64,
-    ) -> (Reply, Option<FaultKind>) {
+    fn serve(&mut self, request: &SimRequest, fault: Option<FaultKind>, now_us: i64) -> (Reply, Option<FaultKind>) {
         let Some(kind) = fault else {
             return (self.provider.reply(request, now_us), None);
         };
@@ -231,10 +211,7 @@ impl Lane {
         }
         if kind == FaultKind::ExpireCursor {
             let fired = self.provider.expire_cursors(now_us);
-            return (
-                self.provider.reply(request, now_us),
-                fault.filter(|_| fired),
-            );
+            return (self.provider.reply(request, now_us), fault.filter(|_| fired));
         }
         let mut reply = self.provider.reply(request, now_us);
         match kind {
@@ -253,22 +230,16 @@ impl Lane {
         let seconds = 1 + self.faults.detail(5) as i64;
         let provider = &self.provider;
         match kind {
-            FaultKind::ThrottleSeconds => {
-                provider.throttled(request, Some(seconds.to_string()), now_us)
+            FaultKind::ThrottleSeconds => provider.throttled(request, Some(seconds.to_string()), now_us),
+            FaultKind::ThrottleDate => {
+                provider.throttled(request, Some(http_date(now_us + seconds * SECOND_US)), now_us)
             }
-            FaultKind::ThrottleDate => provider.throttled(
-                request,
-                Some(http_date(now_us + seconds * SECOND_US)),
-                now_us,
-            ),
             FaultKind::ThrottleBare => provider.throttled(request, None, now_us),
             FaultKind::Error502 => gateway_page(502, "Bad Gateway"),
-            FaultKind::Error503 => gateway_page(503, "Service Temporarily Unavailable")
-                .with("retry-after", seconds.to_string()),
-            FaultKind::Reset => SimAnswer {
-                cut: Some(Cut::Reset),
-                ..SimAnswer::default()
-            },
+            FaultKind::Error503 => {
+                gateway_page(503, "Service Temporarily Unavailable").with("retry-after", seconds.to_string())
+            }
+            FaultKind::Reset => SimAnswer { cut: Some(Cut::Reset), ..SimAnswer::default() },
             FaultKind::ErrorBody => provider.error_body(request, now_us),
             FaultKind::HtmlPage => SimAnswer::new(
                 200,
@@ -280,19 +251,8 @@ impl Lane {
     }
 
     /// Completes the answer, counts and logs it.
-    fn close(
-        &mut self,
-        request: &SimRequest,
-        kind: Kind,
-        reply: Reply,
-        fault: Option<&str>,
-        now_us: i64,
-    ) -> SimAnswer {
-        let Reply {
-            mut answer,
-            items,
-            token,
-        } = reply;
+    fn close(&mut self, request: &SimRequest, kind: Kind, reply: Reply, fault: Option<&str>, now_us: i64) -> SimAnswer {
+        let Reply { mut answer, items, token } = reply;
         answer.delay_us += 20 * MILLISECOND_US + self.latency.below(80) as i64 * MILLISECOND_US;
         self.meter.opened(now_us + answer.delay_us);
         let counters = &mut self.log.counters;
@@ -306,18 +266,14 @@ impl Lane {
         let path_query = request.path_query();
         // Crossref keeps one cursor string for the whole walk, so a repeat says nothing there.
         if token.is_some() && self.provider.source() != "crossref" {
-            self.log
-                .note_token(&path_query, answer.status == 200 && answer.cut.is_none());
+            self.log.note_token(&path_query, answer.status == 200 && answer.cut.is_none());
         }
         if answer.status == 200 && answer.cut.is_none() {
             self.provider.truth_mut().delivered(&items);
         }
         if self.log.mode == LogMode::Rows {
             let truth = self.provider.truth();
-            let items = items
-                .iter()
-                .map(|(index, version)| (truth.id(*index).to_owned(), *version))
-                .collect();
+            let items = items.iter().map(|(index, version)| (truth.id(*index).to_owned(), *version)).collect();
             self.log.rows.push(ServedRow {
                 source: self.provider.source().to_owned(),
                 at_us: now_us,

@@ -67,11 +67,7 @@ impl WorldPlan {
     /// The plan of one source's truth; the remainder of the split goes to the first sources.
     pub fn truth_plan(&self, source: Source) -> TruthPlan {
         let count = self.sources.len().max(1) as u64;
-        let place = self
-            .sources
-            .iter()
-            .position(|have| *have == source)
-            .unwrap_or_default() as u64;
+        let place = self.sources.iter().position(|have| *have == source).unwrap_or_default() as u64;
         let records = self.records_total / count + u64::from(place < self.records_total % count);
         let seed = Rng::for_parts(self.seed, &[source as u64]).bits();
         let mut plan = TruthPlan::new(source, seed, records, self.from, self.to);

@@ -1,1 +1,6 @@
-//! Placeholder.
+//! The laboratory: the real engine on a real SQLite file, simulated providers and virtual time.
+//!
+//! `patra demo`, the simulation and the crash sweep are all runs of a [`lab::Lab`]; what they prove is judged by
+//! `patra_checker`, which shares no code with the engine.
+
+pub mod lab;

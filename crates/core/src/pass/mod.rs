@@ -48,6 +48,7 @@ pub struct Pass {
     tokens: HashSet<u64>,
     page_sets: HashSet<u64>,
     last_page: Vec<u64>,
+    last_position: Option<Position>,
     read_at: Option<Timestamp>,
     empty_retries: u32,
     /// Backward PAGE reading has turned round at the last page.
@@ -94,6 +95,7 @@ impl Pass {
             tokens: HashSet::new(),
             page_sets: HashSet::new(),
             last_page: Vec::new(),
+            last_position: None,
             read_at: None,
             empty_retries: 0,
             turned: false,
@@ -178,6 +180,11 @@ impl Pass {
         &self.last_page
     }
 
+    /// Where that page began.
+    pub fn last_position(&self) -> Option<&Position> {
+        self.last_position.as_ref()
+    }
+
     /// The pass died. Says whether to begin anew, to split or to give up (INV-29).
     pub fn died(&self) -> Died {
         let added = self.ids.iter().any(|id| !self.known.contains(id));
@@ -225,6 +232,7 @@ impl Pass {
         self.tokens.insert(position_hash(position));
         self.page_sets.insert(set_hash(ids));
         self.last_page = ids.to_vec();
+        self.last_position = Some(position.clone());
         if let Position::Page(number) = position {
             self.turned |= *number > self.spec.pagination.base;
         }

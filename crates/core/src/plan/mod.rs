@@ -1,4 +1,5 @@
 //! From a compiled spec to plans and slices: what is still owed, cut into pieces that tile.
 
+pub mod build;
 pub mod coverage;
 pub mod slicer;

@@ -305,6 +305,7 @@ pub enum SliceOutcome {
         read_at: Timestamp,
         source_behind: Span,
         settling_lag: Span,
+        origin: Timestamp,
         remarks: serde_json::Value,
     },
     /// Pages are stored but prove nothing.
@@ -385,7 +386,13 @@ pub trait Ledger: Send + Sync {
 
     /// Leases up to `limit` due tasks, each to one holder, with a higher epoch and a fresh run. Only tasks of the
     /// source `only`, when given.
-    async fn acquire_tasks(&self, who: &str, limit: u32, ttl: Span, only: Option<&str>) -> Result<Vec<Leased>, LedgerError>;
+    async fn acquire_tasks(
+        &self,
+        who: &str,
+        limit: u32,
+        ttl: Span,
+        only: Option<&str>,
+    ) -> Result<Vec<Leased>, LedgerError>;
 
     /// When the next task can be claimed: now, later (a due time or the end of a lease), or never.
     async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError>;

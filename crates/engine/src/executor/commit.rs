@@ -61,7 +61,8 @@ impl Reading<'_> {
         let page_ids = page_ids(&fetched.page);
         let item_count = u32::try_from(fetched.page.item_count()).unwrap_or(u32::MAX);
         let body = self.kept_body(&fetched.page);
-        let Page { items, bad, total, asked_at, fetched_at, response_hash, request_digest, response_digest, .. } = fetched.page;
+        let Page { items, bad, total, asked_at, fetched_at, response_hash, request_digest, response_digest, .. } =
+            fetched.page;
         let observed_max = items.iter().filter_map(|item| item.updated_at).max();
         let (records, filtered, out_of_window) =
             if store { self.records(items, fetched_at) } else { (Vec::new(), item_count - bad.len() as u32, 0) };

@@ -50,7 +50,12 @@ impl Reading<'_> {
     }
 
     /// A refused detail request: halve it, or note the one id that is refused and go on.
-    pub(super) async fn detail_refused(&mut self, place: DetailPlace, class: ErrorClass, error: &FetchError) -> Result<Option<Step>, Halt> {
+    pub(super) async fn detail_refused(
+        &mut self,
+        place: DetailPlace,
+        class: ErrorClass,
+        error: &FetchError,
+    ) -> Result<Option<Step>, Halt> {
         let asked = self.detail_ids(&place).await?;
         if !matches!(class, ErrorClass::Denied | ErrorClass::TooLarge | ErrorClass::Skip | ErrorClass::Split) {
             return Ok(None);

@@ -28,16 +28,27 @@ pub(crate) struct Tries {
 #[derive(Debug)]
 pub(crate) enum NoPage {
     /// The source's answers, after all tries.
-    Failed { class: ErrorClass, error: FetchError },
+    Failed {
+        class: ErrorClass,
+        error: FetchError,
+    },
     /// Waiting longer than a worker should: come back then.
-    Later { at: Timestamp, reason: String },
+    Later {
+        at: Timestamp,
+        reason: String,
+    },
     Shutdown,
     /// A failpoint of a test.
     Struck(patra_core::failpoint::Struck),
 }
 
 /// Asks until there is a page or the policy says stop. Waiting for the gate is not a try.
-pub(crate) async fn fetch(outside: &Outside, stop: &CancellationToken, ask: &PageAsk, provenance: &str) -> Result<Fetched, NoPage> {
+pub(crate) async fn fetch(
+    outside: &Outside,
+    stop: &CancellationToken,
+    ask: &PageAsk,
+    provenance: &str,
+) -> Result<Fetched, NoPage> {
     let mut tries = Tries::default();
     loop {
         let result = once(outside, stop, ask, &mut tries, provenance).await?;

@@ -24,7 +24,9 @@ impl Reading<'_> {
         let (class, error) = match no_page {
             NoPage::Shutdown => return Err(Halt::Shutdown),
             NoPage::Struck(struck) => return Err(LedgerError::from(struck).into()),
-            NoPage::Later { at, reason } => return self.give_back(at.since(self.outside.clock.now()), reason, false).await,
+            NoPage::Later { at, reason } => {
+                return self.give_back(at.since(self.outside.clock.now()), reason, false).await;
+            }
             NoPage::Failed { class, error } => (class, error),
         };
         if let Place::Detail(detail) = &place
@@ -36,7 +38,9 @@ impl Reading<'_> {
             ErrorClass::Transient { lost: true } if !self.spec().pagination.replayable => {
                 self.pass_died(format!("an answer was lost: {error}")).await
             }
-            ErrorClass::Transient { .. } | ErrorClass::Throttled { .. } | ErrorClass::Quota { .. } => self.outage(&error).await,
+            ErrorClass::Transient { .. } | ErrorClass::Throttled { .. } | ErrorClass::Quota { .. } => {
+                self.outage(&error).await
+            }
             ErrorClass::CursorExpired => self.pass_died(format!("the cursor expired: {error}")).await,
             ErrorClass::Split | ErrorClass::TooLarge => self.split(None, error.to_string()).await,
             ErrorClass::Empty | ErrorClass::Skip | ErrorClass::Denied | ErrorClass::ForeignNext | ErrorClass::Fatal => {
@@ -169,7 +173,12 @@ impl Reading<'_> {
     }
 
     /// The batch of a single id that the source refuses: no records, the id noted as missing.
-    pub(super) fn refused_commit(&mut self, asked: Vec<String>, after: Option<&Place>, error: &FetchError) -> BatchCommit {
+    pub(super) fn refused_commit(
+        &mut self,
+        asked: Vec<String>,
+        after: Option<&Place>,
+        error: &FetchError,
+    ) -> BatchCommit {
         let now = self.outside.clock.now();
         let page = Page {
             items: Vec::new(),

@@ -41,10 +41,13 @@ pub(crate) struct Reading<'a> {
     progress: Arc<Mutex<Timestamp>>,
 }
 
+/// A page fetched while the one before it was committed.
+pub(super) type Ahead = Option<Box<Result<Fetched, NoPage>>>;
+
 /// What a step leads to.
 pub(super) enum Step {
     /// Go on; the next page may have been fetched already.
-    On(Option<Result<Fetched, NoPage>>),
+    On(Ahead),
     Done,
 }
 
@@ -60,7 +63,8 @@ impl<'a> Reading<'a> {
             let (row, message) = (leased.batch.id.0, error.to_string());
             LedgerError::Corrupt { table: "ing_task_run_batch", column: "before_token".into(), row, message }
         };
-        let pass = Pass::resume(plan.spec.clone(), leased.task.window, leased.batch.pass_no, &leased.trace).map_err(nonsense)?;
+        let pass = Pass::resume(plan.spec.clone(), leased.task.window, leased.batch.pass_no, &leased.trace)
+            .map_err(nonsense)?;
         let last = leased.trace.last().filter(|batch| batch.pass_no == leased.batch.pass_no);
         let ended = last.is_some_and(|batch| batch.after_token.is_none());
         let place = if ended { None } else { Some(Place::from_token(&leased.batch.before_token).map_err(nonsense)?) };
@@ -106,7 +110,7 @@ impl<'a> Reading<'a> {
                 None => self.conclude().await?,
                 Some(place) => {
                     let got = match ahead.take() {
-                        Some(got) => got,
+                        Some(got) => *got,
                         None => self.get(&place).await?,
                     };
                     match got {
@@ -126,7 +130,7 @@ impl<'a> Reading<'a> {
     async fn take_up(&mut self) -> Result<Step, Halt> {
         let Some(place) = self.place.clone().filter(|_| self.resumed) else { return Ok(Step::On(None)) };
         let paging = &self.plan.spec.pagination;
-        let Place::Search(position) = place else { return Ok(Step::On(None)) };
+        let Place::Search(_) = place else { return Ok(Step::On(None)) };
         let idle = self.last_commit_at.map_or(Span::ZERO, |at| self.outside.clock.now().since(at));
         if !paging.replayable {
             return self.next_pass("a cursor that cannot be asked twice does not outlive its run".into()).await;
@@ -135,24 +139,20 @@ impl<'a> Reading<'a> {
             return self.next_pass("the cursor outlived its life-time".into()).await;
         }
         if matches!(paging.kind, PagingKind::Offset | PagingKind::Page) {
-            return self.compare_last_page(&position).await;
+            return self.compare_last_page().await;
         }
         Ok(Step::On(None))
     }
 
     /// Reads the last committed page once more, without a ledger row; other ids mean that the set has moved.
-    async fn compare_last_page(&mut self, next: &Position) -> Result<Step, Halt> {
-        let Some(last) = self.pass_position_before(next) else { return Ok(Step::On(None)) };
+    async fn compare_last_page(&mut self) -> Result<Step, Halt> {
+        let Some(last) = self.pass.last_position().cloned() else { return Ok(Step::On(None)) };
         let place = Place::Search(last);
         match self.get(&place).await? {
             Ok(fetched) if patra_core::pass::page_ids(&fetched.page) == self.pass.last_page() => Ok(Step::On(None)),
             Ok(_) => self.next_pass("the last committed page has changed since".into()).await,
             Err(no_page) => self.without_page(place, no_page).await,
         }
-    }
-
-    fn pass_position_before(&self, _next: &Position) -> Option<Position> {
-        self.pass.last_position().cloned()
     }
 
     /// Asks the source for a place.
@@ -220,7 +220,8 @@ impl<'a> Reading<'a> {
     /// T1, with the next page fetched meanwhile.
     pub(super) async fn commit(&mut self, commit: BatchCommit, after: Option<Place>) -> Result<Step, Halt> {
         let next = commit.next.clone();
-        let (total, bytes) = (commit.total, commit.stats.get("bytesIn").and_then(serde_json::Value::as_u64).unwrap_or(0));
+        let (total, bytes) =
+            (commit.total, commit.stats.get("bytesIn").and_then(serde_json::Value::as_u64).unwrap_or(0));
         let ask = match &after {
             Some(place) if !self.stop.is_cancelled() => Some(self.ask(place).await?),
             _ => None,
@@ -231,7 +232,7 @@ impl<'a> Reading<'a> {
             Some(ask) => {
                 let fetching = fetch(outside, stop, ask, &self.task.provenance);
                 let (committed, got) = futures::join!(committing, fetching);
-                (committed?, Some(got))
+                (committed?, Some(Box::new(got)))
             }
             None => (committing.await?, None),
         };

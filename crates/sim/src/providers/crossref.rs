@@ -16,19 +16,8 @@ const JSON: &str = "application/json";
 const ROWS_MAX: usize = 1000;
 const OFFSET_MAX: usize = 10_000;
 const CURSOR_LIFE_US: i64 = 5 * MINUTE_US;
-const PARAMETERS: [&str; 11] = [
-    "filter",
-    "rows",
-    "cursor",
-    "offset",
-    "query",
-    "mailto",
-    "select",
-    "sort",
-    "order",
-    "facet",
-    "query.title",
-];
+const PARAMETERS: [&str; 11] =
+    ["filter", "rows", "cursor", "offset", "query", "mailto", "select", "sort", "order", "facet", "query.title"];
 
 /// The provider and its open cursors.
 pub struct Crossref {
@@ -78,20 +67,17 @@ impl Crossref {
     }
 
     fn works(&mut self, request: &SimRequest, now_us: i64) -> Result<Reply, SimAnswer> {
-        let unknown = request
-            .query
-            .iter()
-            .find(|(name, _)| !PARAMETERS.contains(&name.as_str()));
+        let unknown = request.query.iter().find(|(name, _)| !PARAMETERS.contains(&name.as_str()));
         if let Some((name, _)) = unknown {
-            return Err(invalid(
-                "parameter-not-allowed",
-                name,
-                &format!("This route does not support {name}"),
-            ));
+            return Err(invalid("parameter-not-allowed", name, &format!("This route does not support {name}")));
         }
         let rows = number(request, "rows", 20).filter(|rows| *rows <= ROWS_MAX).ok_or_else(|| {
             let value = request.param("rows").unwrap_or_default();
-            invalid("integer-not-valid", value, "Integer specified as rows must be a positive integer less than or equal to 1000.")
+            invalid(
+                "integer-not-valid",
+                value,
+                "Integer specified as rows must be a positive integer less than or equal to 1000.",
+            )
         })?;
         if self.slow_pages && rows > 200 {
             return Err(gateway_timeout());
@@ -104,23 +90,12 @@ impl Crossref {
 
     fn offset_page(&self, request: &SimRequest, rows: usize) -> Result<Reply, SimAnswer> {
         let search = Search::read(request)?;
-        let offset = number(request, "offset", 0)
-            .filter(|offset| *offset <= OFFSET_MAX)
-            .ok_or_else(|| {
-                invalid(
-                    "integer-not-valid",
-                    request.param("offset").unwrap_or_default(),
-                    "Offset must be at most 10000.",
-                )
-            })?;
+        let offset = number(request, "offset", 0).filter(|offset| *offset <= OFFSET_MAX).ok_or_else(|| {
+            invalid("integer-not-valid", request.param("offset").unwrap_or_default(), "Offset must be at most 10000.")
+        })?;
         let page = match search.title_part {
             None => self.truth.page_at(search.from, search.to, offset, rows),
-            Some(_) => self
-                .matching(&search, (search.from, 0))
-                .skip(offset)
-                .take(rows)
-                .map(|key| key.1)
-                .collect(),
+            Some(_) => self.matching(&search, (search.from, 0)).skip(offset).take(rows).map(|key| key.1).collect(),
         };
         Ok(self.list(&search, &page, None))
     }
@@ -133,20 +108,11 @@ impl Crossref {
         now_us: i64,
     ) -> Result<Reply, SimAnswer> {
         if request.param("offset").is_some() {
-            return Err(invalid(
-                "parameter-not-allowed",
-                "offset",
-                "Cursor cannot be combined with offset or sample",
-            ));
+            return Err(invalid("parameter-not-allowed", "offset", "Cursor cannot be combined with offset or sample"));
         }
         let life_us = self.cursor_life_us;
-        self.cursors
-            .retain(|_, walk| now_us - walk.used_at <= life_us);
-        let name = if cursor == "*" {
-            self.open_cursor(Search::read(request)?, now_us)
-        } else {
-            cursor.to_owned()
-        };
+        self.cursors.retain(|_, walk| now_us - walk.used_at <= life_us);
+        let name = if cursor == "*" { self.open_cursor(Search::read(request)?, now_us) } else { cursor.to_owned() };
         let forget = self.forget_cursors;
         let lost = |walk: &Walk| forget && walk.page_count == 1 && walk.number % 3 == 1;
         if self.cursors.get(&name).is_none_or(lost) {
@@ -159,9 +125,7 @@ impl Crossref {
         let search = walk.search.clone();
         let keys: Vec<Key> = self.matching(&search, walk.next).take(rows).collect();
         let page: Vec<u32> = keys.iter().map(|key| key.1).collect();
-        let reply = self
-            .list(&search, &page, Some(&name))
-            .with_token((cursor != "*").then_some(cursor));
+        let reply = self.list(&search, &page, Some(&name)).with_token((cursor != "*").then_some(cursor));
         if let Some(walk) = self.cursors.get_mut(&name) {
             walk.used_at = now_us;
             walk.page_count += 1;
@@ -180,16 +144,8 @@ impl Crossref {
         let noise: String = (0..60).map(|_| char::from(*rng.pick(letters))).collect();
         let name = format!("DnF1ZXJ5VGhlbkZldGNo+{noise}/{}==", self.cursor_count);
         let next = (search.from, 0);
-        self.cursors.insert(
-            name.clone(),
-            Walk {
-                search,
-                next,
-                used_at: now_us,
-                page_count: 0,
-                number: self.cursor_count,
-            },
-        );
+        self.cursors
+            .insert(name.clone(), Walk { search, next, used_at: now_us, page_count: 0, number: self.cursor_count });
         name
     }
 
@@ -200,9 +156,7 @@ impl Crossref {
             };
             let face = self.truth.face(key.1);
             face.is_some_and(|face| {
-                title_text(&Work::make(self.truth.seed, face.id, face.content))
-                    .to_lowercase()
-                    .contains(part)
+                title_text(&Work::make(self.truth.seed, face.id, face.content)).to_lowercase().contains(part)
             })
         })
     }
@@ -213,42 +167,23 @@ impl Crossref {
             Some(_) => self.matching(search, (search.from, 0)).count(),
         };
         let (items, served) = join_payloads(&self.truth, page, ",");
-        let next = cursor
-            .map(|name| format!("\"next-cursor\":{},", json_text(name)))
-            .unwrap_or_default();
+        let next = cursor.map(|name| format!("\"next-cursor\":{},", json_text(name))).unwrap_or_default();
         let body = format!(
             "{{\"status\":\"ok\",\"message-type\":\"work-list\",\"message-version\":\"1.0.0\",\"message\":{{\"facets\":{{}},{next}\
              \"total-results\":{total},\"items\":[{items}],\"items-per-page\":{},\"query\":{{\"start-index\":0,\"search-terms\":null}}}}}}",
             page.len()
         );
-        Reply {
-            answer: SimAnswer::new(200, JSON, body),
-            items: served,
-            token: None,
-        }
+        Reply { answer: SimAnswer::new(200, JSON, body), items: served, token: None }
     }
 
     fn with_limit_headers(&self, request: &SimRequest, answer: SimAnswer) -> SimAnswer {
         let rate = self.rate(request);
-        let moved = if self.moving_limit {
-            (self.answer_count % 3) as u32
-        } else {
-            0
-        };
+        let moved = if self.moving_limit { (self.answer_count % 3) as u32 } else { 0 };
         answer
-            .with(
-                "x-rate-limit-limit",
-                (rate.limit.saturating_sub(moved)).max(1).to_string(),
-            )
-            .with(
-                "x-rate-limit-interval",
-                format!("{}s", (rate.per_us / SECOND_US).max(1)),
-            )
+            .with("x-rate-limit-limit", (rate.limit.saturating_sub(moved)).max(1).to_string())
+            .with("x-rate-limit-interval", format!("{}s", (rate.per_us / SECOND_US).max(1)))
             .with("x-concurrency-limit", rate.concurrency.to_string())
-            .with(
-                "x-api-pool",
-                if polite(request) { "polite" } else { "public" },
-            )
+            .with("x-api-pool", if polite(request) { "polite" } else { "public" })
     }
 }
 
@@ -270,19 +205,10 @@ impl Provider for Crossref {
 
     fn rate(&self, request: &SimRequest) -> Rate {
         let (limit, concurrency) = if polite(request) { (10, 3) } else { (5, 1) };
-        Rate {
-            limit,
-            per_us: SECOND_US,
-            concurrency,
-        }
+        Rate { limit, per_us: SECOND_US, concurrency }
     }
 
-    fn throttled(
-        &self,
-        request: &SimRequest,
-        retry_after: Option<String>,
-        _now_us: i64,
-    ) -> SimAnswer {
+    fn throttled(&self, request: &SimRequest, retry_after: Option<String>, _now_us: i64) -> SimAnswer {
         let page = "<html>\r\n<head><title>429 Too Many Requests</title></head>\r\n<body>\r\n<center><h1>429 Too Many Requests</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n";
         let answer = SimAnswer::new(429, "text/html", page);
         let answer = self.with_limit_headers(request, answer);
@@ -326,28 +252,13 @@ impl Provider for Crossref {
 
 impl Search {
     fn read(request: &SimRequest) -> Result<Search, SimAnswer> {
-        let mut search = Search {
-            from: i64::MIN,
-            to: i64::MAX,
-            title_part: None,
-        };
-        let query = request
-            .param("query")
-            .or_else(|| request.param("query.title"));
+        let mut search = Search { from: i64::MIN, to: i64::MAX, title_part: None };
+        let query = request.param("query").or_else(|| request.param("query.title"));
         search.title_part = query.filter(|text| !text.is_empty()).map(str::to_lowercase);
-        for part in request
-            .param("filter")
-            .unwrap_or_default()
-            .split(',')
-            .filter(|part| !part.is_empty())
-        {
+        for part in request.param("filter").unwrap_or_default().split(',').filter(|part| !part.is_empty()) {
             let (name, value) = part.split_once(':').unwrap_or((part, ""));
             let (starts, ends) = denoted(value).ok_or_else(|| {
-                invalid(
-                    "date-not-valid",
-                    value,
-                    &format!("Date specified for filter '{name}' is not valid"),
-                )
+                invalid("date-not-valid", value, &format!("Date specified for filter '{name}' is not valid"))
             })?;
             match name {
                 "from-index-date" => search.from = search.from.max(starts),
@@ -361,10 +272,7 @@ impl Search {
 }
 
 fn polite(request: &SimRequest) -> bool {
-    request.param("mailto").is_some()
-        || request
-            .header("user-agent")
-            .is_some_and(|agent| agent.contains("mailto:"))
+    request.param("mailto").is_some() || request.header("user-agent").is_some_and(|agent| agent.contains("mailto:"))
 }
 
 fn invalid(kind: &str, value: &str, message: &str) -> SimAnswer {
@@ -379,13 +287,7 @@ fn unknown_filter(name: &str) -> SimAnswer {
 }
 
 fn cursor_invalid(cursor: &str) -> SimAnswer {
-    failed(
-        404,
-        "resource-failure",
-        "cursor-invalid",
-        cursor,
-        "Cursor specified but it is invalid",
-    )
+    failed(404, "resource-failure", "cursor-invalid", cursor, "Cursor specified but it is invalid")
 }
 
 fn failed(status: u16, message_type: &str, kind: &str, value: &str, message: &str) -> SimAnswer {
@@ -399,8 +301,5 @@ fn failed(status: u16, message_type: &str, kind: &str, value: &str, message: &st
 
 fn gateway_timeout() -> SimAnswer {
     let page = "<html>\r\n<head><title>504 Gateway Time-out</title></head>\r\n<body>\r\n<center><h1>504 Gateway Time-out</h1></center>\r\n</body>\r\n</html>\r\n";
-    SimAnswer {
-        delay_us: MINUTE_US,
-        ..SimAnswer::new(504, "text/html", page)
-    }
+    SimAnswer { delay_us: MINUTE_US, ..SimAnswer::new(504, "text/html", page) }
 }

@@ -15,11 +15,8 @@ pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
             json_text(&author.family)
         )
     }));
-    let issued = if work.day == 28 {
-        "[[null]]".to_owned()
-    } else {
-        format!("[[{},{},{}]]", work.year, work.month, work.day)
-    };
+    let issued =
+        if work.day == 28 { "[[null]]".to_owned() } else { format!("[[{},{},{}]]", work.year, work.month, work.day) };
     let prefix = face.id.split('/').next().unwrap_or_default();
     format!(
         "{{\"indexed\":{},\"reference-count\":{},\"publisher\":{},\"issue\":\"{}\",\"content-domain\":{{\"domain\":[],\"crossmark-restriction\":false}},\

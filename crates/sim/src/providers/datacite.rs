@@ -31,9 +31,8 @@ impl DataCite {
             Err(RangeFault::Absent) => (i64::MIN, i64::MAX),
             Err(_) => return Err(errors(400, &format!("Failed to parse query [{query}]"))),
         };
-        let size = number(request, "page[size]", 25)
-            .ok_or_else(|| errors(400, "page[size] must be a number"))?
-            .min(SIZE_MAX);
+        let size =
+            number(request, "page[size]", 25).ok_or_else(|| errors(400, "page[size] must be a number"))?.min(SIZE_MAX);
         match request.param("page[cursor]") {
             Some(cursor) => Ok(self.cursor_page(request, cursor, span, size)),
             None => self.numbered_page(request, span, size),
@@ -41,49 +40,24 @@ impl DataCite {
     }
 
     /// Creation order is the order of the record indexes, so nothing moves when a record is updated.
-    fn cursor_page(
-        &self,
-        request: &SimRequest,
-        cursor: &str,
-        span: (i64, i64),
-        size: usize,
-    ) -> Reply {
+    fn cursor_page(&self, request: &SimRequest, cursor: &str, span: (i64, i64), size: usize) -> Reply {
         let after = self.position(cursor);
         let past = |index: &u32| after.is_none_or(|after| *index > after);
-        let mut page: Vec<u32> = self
-            .truth
-            .keys_from((span.0, 0), span.1)
-            .map(|key| key.1)
-            .filter(past)
-            .collect();
+        let mut page: Vec<u32> = self.truth.keys_from((span.0, 0), span.1).map(|key| key.1).filter(past).collect();
         page.sort_unstable();
         page.truncate(size);
         let full = size > 0 && page.len() == size;
-        let next = page
-            .last()
-            .filter(|_| full)
-            .map(|last| ("page[cursor]".to_owned(), self.cursor_after(*last)));
+        let next = page.last().filter(|_| full).map(|last| ("page[cursor]".to_owned(), self.cursor_after(*last)));
         let token = (cursor != "1").then(|| cursor.to_owned());
-        Reply {
-            token,
-            ..self.document(request, &page, span, size, next)
-        }
+        Reply { token, ..self.document(request, &page, span, size, next) }
     }
 
-    fn numbered_page(
-        &self,
-        request: &SimRequest,
-        span: (i64, i64),
-        size: usize,
-    ) -> Result<Reply, SimAnswer> {
-        let asked = number(request, "page[number]", 1)
-            .ok_or_else(|| errors(400, "page[number] must be a number"))?
-            .max(1);
+    fn numbered_page(&self, request: &SimRequest, span: (i64, i64), size: usize) -> Result<Reply, SimAnswer> {
+        let asked =
+            number(request, "page[number]", 1).ok_or_else(|| errors(400, "page[number] must be a number"))?.max(1);
         let highest = (self.cap / size.max(1)).max(1);
         let page_number = asked.min(highest);
-        let page = self
-            .truth
-            .page_at(span.0, span.1, (page_number - 1) * size, size);
+        let page = self.truth.page_at(span.0, span.1, (page_number - 1) * size, size);
         let more = page_number * size < self.truth.count(span.0, span.1);
         let next = more.then(|| ("page[number]".to_owned(), (asked + 1).to_string()));
         Ok(self.document(request, &page, span, size, next))
@@ -101,21 +75,13 @@ impl DataCite {
         let (items_text, items) = join_payloads(&self.truth, page, ",");
         let next = next.map(|position| {
             // Only these survive in the link, as with the real service: the sort and everything else is gone.
-            let mut parameters: Vec<(String, String)> = request
-                .query
-                .iter()
-                .filter(|(name, _)| name == "query")
-                .cloned()
-                .collect();
+            let mut parameters: Vec<(String, String)> =
+                request.query.iter().filter(|(name, _)| name == "query").cloned().collect();
             parameters.push(position);
             parameters.push(("page[size]".to_owned(), size.to_string()));
             format!(
                 ",\"next\":{}",
-                json_text(&format!(
-                    "{}/datacite/dois?{}",
-                    origin(request),
-                    encode_query(&parameters)
-                ))
+                json_text(&format!("{}/datacite/dois?{}", origin(request), encode_query(&parameters)))
             )
         });
         let own = json_text(&format!("{}{}", origin(request), request.path_query()));
@@ -124,30 +90,22 @@ impl DataCite {
             total.div_ceil(size.max(1)),
             next.unwrap_or_default()
         );
-        Reply {
-            answer: SimAnswer::new(200, JSON, body),
-            items,
-            token: None,
-        }
+        Reply { answer: SimAnswer::new(200, JSON, body), items, token: None }
     }
 
     /// Creation time and id, in hex; commas inside the id stay harmless.
     fn cursor_after(&self, index: u32) -> String {
-        let created = self
-            .truth
-            .face(index)
-            .map_or(0, |face| face.created_at.div_euclid(1000));
+        let created = self.truth.face(index).map_or(0, |face| face.created_at.div_euclid(1000));
         let plain = format!("{created},{}", self.truth.id(index));
         plain.bytes().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// The record after which the walk goes on; nothing when the cursor says nothing, which means from the start.
     fn position(&self, cursor: &str) -> Option<u32> {
-        let pairs = cursor.as_bytes().chunks(2).map(|pair| {
-            std::str::from_utf8(pair)
-                .ok()
-                .and_then(|hex| u8::from_str_radix(hex, 16).ok())
-        });
+        let pairs = cursor
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| std::str::from_utf8(pair).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok()));
         let plain = String::from_utf8(pairs.collect::<Option<Vec<u8>>>()?).ok()?;
         self.truth.find(plain.split_once(',')?.1)
     }
@@ -161,41 +119,24 @@ impl Provider for DataCite {
     fn reply(&mut self, request: &SimRequest, now_us: i64) -> Reply {
         self.truth.advance(now_us);
         if request.path.trim_end_matches('/') != "/datacite/dois" {
-            return Reply::bare(errors(
-                404,
-                "The resource you are looking for doesn't exist.",
-            ));
+            return Reply::bare(errors(404, "The resource you are looking for doesn't exist."));
         }
         self.list(request).unwrap_or_else(Reply::bare)
     }
 
     fn rate(&self, request: &SimRequest) -> Rate {
-        let known = request.param("mailto").is_some()
-            || request
-                .header("user-agent")
-                .is_some_and(|agent| agent.contains('@'));
-        Rate {
-            limit: if known { 1000 } else { 500 },
-            per_us: 5 * MINUTE_US,
-            concurrency: 2,
-        }
+        let known =
+            request.param("mailto").is_some() || request.header("user-agent").is_some_and(|agent| agent.contains('@'));
+        Rate { limit: if known { 1000 } else { 500 }, per_us: 5 * MINUTE_US, concurrency: 2 }
     }
 
-    fn throttled(
-        &self,
-        _request: &SimRequest,
-        retry_after: Option<String>,
-        _now_us: i64,
-    ) -> SimAnswer {
+    fn throttled(&self, _request: &SimRequest, retry_after: Option<String>, _now_us: i64) -> SimAnswer {
         let answer = errors(429, "Too many requests");
         retry_after.map_or(answer.clone(), |value| answer.with("retry-after", value))
     }
 
     fn error_body(&self, _request: &SimRequest, _now_us: i64) -> SimAnswer {
-        SimAnswer {
-            status: 200,
-            ..errors(500, "Something went wrong while reading one of the DOIs")
-        }
+        SimAnswer { status: 200, ..errors(500, "Something went wrong while reading one of the DOIs") }
     }
 
     fn set_cap(&mut self, cap: usize) -> bool {
@@ -235,11 +176,7 @@ pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
         title = json_text(&work.plain_title()),
         publisher = json_text(&work.publisher),
         year = work.year,
-        subjects = json_list(
-            work.keywords
-                .iter()
-                .map(|word| format!("{{\"subject\":{}}}", json_text(word)))
-        ),
+        subjects = json_list(work.keywords.iter().map(|word| format!("{{\"subject\":{}}}", json_text(word)))),
         summary = json_text(&work.summary),
         content = face.content,
         created = iso_seconds(face.created_at),
@@ -248,12 +185,5 @@ pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
 }
 
 fn errors(status: u16, title: &str) -> SimAnswer {
-    SimAnswer::new(
-        status,
-        JSON,
-        format!(
-            "{{\"errors\":[{{\"status\":\"{status}\",\"title\":{}}}]}}",
-            json_text(title)
-        ),
-    )
+    SimAnswer::new(status, JSON, format!("{{\"errors\":[{{\"status\":\"{status}\",\"title\":{}}}]}}", json_text(title)))
 }

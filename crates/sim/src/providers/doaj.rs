@@ -25,9 +25,7 @@ impl Doaj {
     }
 
     fn search(&self, request: &SimRequest, query: &str, now_us: i64) -> Result<Reply, SimAnswer> {
-        let wild = query
-            .char_indices()
-            .any(|(at, letter)| at > 0 && matches!(letter, '*' | '?' | '~'));
+        let wild = query.char_indices().any(|(at, letter)| at > 0 && matches!(letter, '*' | '?' | '~'));
         if wild {
             return Err(bad_request("Query contains disallowed Lucene features"));
         }
@@ -45,10 +43,7 @@ impl Doaj {
         let size = size.min(PAGE_SIZE_MAX);
         let start = (page - 1).saturating_mul(size);
         if start >= self.cap {
-            return Err(bad_request(&format!(
-                "You cannot access results beyond {} records via this API.",
-                self.cap
-            )));
+            return Err(bad_request(&format!("You cannot access results beyond {} records via this API.", self.cap)));
         }
         let total = self.truth.count(from, to);
         let indexes = self.ordered(request.param("sort"), (from, to), start, size)?;
@@ -59,38 +54,20 @@ impl Doaj {
             iso_micros(now_us),
             json_text(query)
         );
-        Ok(Reply {
-            answer: SimAnswer::new(200, JSON, body),
-            items,
-            token: (page > 1).then(|| page.to_string()),
-        })
+        Ok(Reply { answer: SimAnswer::new(200, JSON, body), items, token: (page > 1).then(|| page.to_string()) })
     }
 
-    fn ordered(
-        &self,
-        sort: Option<&str>,
-        span: (i64, i64),
-        start: usize,
-        size: usize,
-    ) -> Result<Vec<u32>, SimAnswer> {
+    fn ordered(&self, sort: Option<&str>, span: (i64, i64), start: usize, size: usize) -> Result<Vec<u32>, SimAnswer> {
         let mut all: Vec<u32> = match sort {
             Some("last_updated:asc") => return Ok(self.truth.page_at(span.0, span.1, start, size)),
             Some("last_updated:desc") => {
-                let mut all: Vec<u32> = self
-                    .truth
-                    .keys_from((span.0, 0), span.1)
-                    .map(|key| key.1)
-                    .collect();
+                let mut all: Vec<u32> = self.truth.keys_from((span.0, 0), span.1).map(|key| key.1).collect();
                 all.reverse();
                 all
             }
             Some(other) => return Err(bad_request(&format!("sort not understood: {other}"))),
             None => {
-                let mut all: Vec<u32> = self
-                    .truth
-                    .keys_from((span.0, 0), span.1)
-                    .map(|key| key.1)
-                    .collect();
+                let mut all: Vec<u32> = self.truth.keys_from((span.0, 0), span.1).map(|key| key.1).collect();
                 all.sort_unstable();
                 all
             }
@@ -107,32 +84,17 @@ impl Provider for Doaj {
     fn reply(&mut self, request: &SimRequest, now_us: i64) -> Reply {
         self.truth.advance(now_us);
         match request.path.strip_prefix(BASE) {
-            Some(query) if !query.is_empty() => self
-                .search(request, query, now_us)
-                .unwrap_or_else(Reply::bare),
-            _ => Reply::bare(SimAnswer::new(
-                404,
-                JSON,
-                "{\"status\":\"not_found\",\"error\":\"Not found\"}",
-            )),
+            Some(query) if !query.is_empty() => self.search(request, query, now_us).unwrap_or_else(Reply::bare),
+            _ => Reply::bare(SimAnswer::new(404, JSON, "{\"status\":\"not_found\",\"error\":\"Not found\"}")),
         }
     }
 
     fn rate(&self, _request: &SimRequest) -> Rate {
         // Two a second on average; the proxy queues a few more before it refuses.
-        Rate {
-            limit: 5,
-            per_us: 2 * SECOND_US,
-            concurrency: 1,
-        }
+        Rate { limit: 5, per_us: 2 * SECOND_US, concurrency: 1 }
     }
 
-    fn throttled(
-        &self,
-        _request: &SimRequest,
-        retry_after: Option<String>,
-        _now_us: i64,
-    ) -> SimAnswer {
+    fn throttled(&self, _request: &SimRequest, retry_after: Option<String>, _now_us: i64) -> SimAnswer {
         let page = "<html>\r\n<head><title>429 Too Many Requests</title></head>\r\n<body>\r\n<center><h1>429 Too Many Requests</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n";
         let answer = SimAnswer::new(429, "text/html", page);
         retry_after.map_or(answer.clone(), |value| answer.with("retry-after", value))
@@ -140,10 +102,7 @@ impl Provider for Doaj {
 
     /// DOAJ has no error under 200; a failing index gives the same 400 as a bad query.
     fn error_body(&self, _request: &SimRequest, now_us: i64) -> SimAnswer {
-        bad_request(&format!(
-            "Sorry, there was an unexpected error. (ref: {:032x})",
-            now_us.unsigned_abs()
-        ))
+        bad_request(&format!("Sorry, there was an unexpected error. (ref: {:032x})", now_us.unsigned_abs()))
     }
 
     fn set_cap(&mut self, cap: usize) -> bool {
@@ -166,40 +125,21 @@ fn links(request: &SimRequest, query: &str, page: usize, size: usize, total: usi
         return String::new();
     }
     let link = |page: usize| {
-        let mut parameters = vec![
-            ("page".to_owned(), page.to_string()),
-            ("pageSize".to_owned(), size.to_string()),
-        ];
-        parameters.extend(
-            request
-                .query
-                .iter()
-                .filter(|(name, _)| name == "sort")
-                .cloned(),
-        );
-        json_text(&format!(
-            "{}{BASE}{}?{}",
-            origin(request),
-            percent_encode_path(query),
-            encode_query(&parameters)
-        ))
+        let mut parameters = vec![("page".to_owned(), page.to_string()), ("pageSize".to_owned(), size.to_string())];
+        parameters.extend(request.query.iter().filter(|(name, _)| name == "sort").cloned());
+        json_text(&format!("{}{BASE}{}?{}", origin(request), percent_encode_path(query), encode_query(&parameters)))
     };
-    format!(
-        ",\"next\":{},\"last\":{}",
-        link(page + 1),
-        link(total.div_ceil(size))
-    )
+    format!(",\"next\":{},\"last\":{}", link(page + 1), link(total.div_ceil(size)))
 }
 
 /// One article as it stands in `results`.
 pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
     let work = Work::make(seed, face.id, face.content);
-    let authors = json_list(work.authors.iter().map(|author| {
-        format!(
-            "{{\"name\":{}}}",
-            json_text(&format!("{} {}", author.given, author.family))
-        )
-    }));
+    let authors = json_list(
+        work.authors
+            .iter()
+            .map(|author| format!("{{\"name\":{}}}", json_text(&format!("{} {}", author.given, author.family)))),
+    );
     format!(
         "{{\"last_updated\":\"{updated}\",\"bibjson\":{{\"identifier\":[{{\"id\":{issn},\"type\":\"eissn\"}},{{\"id\":{doi},\"type\":\"doi\"}}],\
          \"journal\":{{\"volume\":\"{volume}\",\"number\":\"{issue}\",\"country\":\"GB\",\"issns\":[{issn}],\"publisher\":{publisher},\"language\":[\"EN\"],\"title\":{journal}}},\
@@ -207,10 +147,7 @@ pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
          \"id\":{id},\"created_date\":\"{created}\"}}",
         updated = iso_seconds(face.updated_at),
         issn = json_text(&work.issn),
-        doi = json_text(&format!(
-            "10.5555/sim.{}",
-            &face.id[..face.id.len().min(12)]
-        )),
+        doi = json_text(&format!("10.5555/sim.{}", &face.id[..face.id.len().min(12)])),
         volume = work.volume,
         issue = work.issue,
         publisher = json_text(&work.publisher),
@@ -226,12 +163,5 @@ pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
 }
 
 fn bad_request(message: &str) -> SimAnswer {
-    SimAnswer::new(
-        400,
-        JSON,
-        format!(
-            "{{\"status\":\"bad_request\",\"error\":{}}}",
-            json_text(message)
-        ),
-    )
+    SimAnswer::new(400, JSON, format!("{{\"status\":\"bad_request\",\"error\":{}}}", json_text(message)))
 }

@@ -11,14 +11,7 @@ use crate::truth::Truth;
 
 const XML: &str = "text/xml; charset=UTF-8";
 const PAGE: usize = 100;
-const ARGUMENTS: [&str; 6] = [
-    "verb",
-    "metadataPrefix",
-    "from",
-    "until",
-    "set",
-    "resumptionToken",
-];
+const ARGUMENTS: [&str; 6] = ["verb", "metadataPrefix", "from", "until", "set", "resumptionToken"];
 
 /// The provider.
 pub struct OaiPmh {
@@ -75,23 +68,13 @@ impl OaiPmh {
         let next = self.next_position(&position, &page, now_us);
         let mut token = self.token_element(&position, next.as_ref(), asked.is_some());
         if self.repeat_token && self.list_count.is_multiple_of(5) && next.is_some() {
-            token = asked.map_or(token, |text| {
-                format!("<resumptionToken>{}</resumptionToken>", xml_text(text))
-            });
+            token = asked.map_or(token, |text| format!("<resumptionToken>{}</resumptionToken>", xml_text(text)));
         }
         if self.bad_letters && self.list_count.is_multiple_of(4) {
             records = records.replacen("</dc:title>", "\u{1}</dc:title>", 1);
         }
-        let body = envelope(
-            request,
-            now_us,
-            &format!("<ListRecords>{records}{token}</ListRecords>"),
-        );
-        Ok(Reply {
-            answer: SimAnswer::new(200, XML, body),
-            items,
-            token: asked.map(str::to_owned),
-        })
+        let body = envelope(request, now_us, &format!("<ListRecords>{records}{token}</ListRecords>"));
+        Ok(Reply { answer: SimAnswer::new(200, XML, body), items, token: asked.map(str::to_owned) })
     }
 
     fn begin(&self, request: &SimRequest, now_us: i64) -> Result<Token, (&'static str, String)> {
@@ -100,10 +83,7 @@ impl OaiPmh {
             None => return Err(bad("metadataPrefix is required")),
             Some("oai_dc") => {}
             Some(other) => {
-                return Err((
-                    "cannotDisseminateFormat",
-                    format!("{other} is not supported"),
-                ));
+                return Err(("cannotDisseminateFormat", format!("{other} is not supported")));
             }
         }
         let from = request
@@ -118,47 +98,21 @@ impl OaiPmh {
         if from.is_some() && until.is_some() && written("from") != written("until") {
             return Err(bad("from and until have different granularity"));
         }
-        let (from, to) = (
-            from.map_or(i64::MIN, |span| span.0),
-            until.map_or(i64::MAX, |span| span.1),
-        );
+        let (from, to) = (from.map_or(i64::MIN, |span| span.0), until.map_or(i64::MAX, |span| span.1));
         if from >= to {
             return Err(bad("from is later than until"));
         }
-        Ok(Token {
-            issued_at: now_us,
-            from,
-            to,
-            after: (from, 0),
-            served: 0,
-        })
+        Ok(Token { issued_at: now_us, from, to, after: (from, 0), served: 0 })
     }
 
-    fn resume(
-        &self,
-        request: &SimRequest,
-        text: &str,
-        now_us: i64,
-    ) -> Result<Token, (&'static str, String)> {
-        let extra = request
-            .query
-            .iter()
-            .any(|(name, _)| name != "verb" && name != "resumptionToken");
+    fn resume(&self, request: &SimRequest, text: &str, now_us: i64) -> Result<Token, (&'static str, String)> {
+        let extra = request.query.iter().any(|(name, _)| name != "verb" && name != "resumptionToken");
         if extra {
-            return Err((
-                "badArgument",
-                "resumptionToken is an exclusive argument".to_owned(),
-            ));
+            return Err(("badArgument", "resumptionToken is an exclusive argument".to_owned()));
         }
-        let refused = || {
-            (
-                "badResumptionToken",
-                "This resumptionToken is invalid or has expired".to_owned(),
-            )
-        };
+        let refused = || ("badResumptionToken", "This resumptionToken is invalid or has expired".to_owned());
         let token = Token::read(text).ok_or_else(refused)?;
-        let expired =
-            now_us - token.issued_at > self.token_life_us || token.issued_at < self.refuse_before;
+        let expired = now_us - token.issued_at > self.token_life_us || token.issued_at < self.refuse_before;
         if expired { Err(refused()) } else { Ok(token) }
     }
 
@@ -166,12 +120,7 @@ impl OaiPmh {
         let last = self.truth.face(*page.last()?)?;
         let after = (last.updated_at, last.index + 1);
         let more = !self.truth.page_from(after, position.to, 1).is_empty();
-        more.then(|| Token {
-            issued_at: now_us,
-            after,
-            served: position.served + page.len(),
-            ..*position
-        })
+        more.then(|| Token { issued_at: now_us, after, served: position.served + page.len(), ..*position })
     }
 
     /// Absent when one page holds all; empty at the end of a longer list.
@@ -205,62 +154,35 @@ impl Provider for OaiPmh {
     fn reply(&mut self, request: &SimRequest, now_us: i64) -> Reply {
         self.truth.advance(now_us);
         if request.path == "/oai-pmh/oai2" {
-            let place = request
-                .path_query()
-                .replacen("/oai-pmh/oai2", "/oai-pmh/oai", 1);
-            let answer = SimAnswer::new(
-                301,
-                "text/html",
-                "<html><body><h1>Moved Permanently</h1></body></html>",
-            );
+            let place = request.path_query().replacen("/oai-pmh/oai2", "/oai-pmh/oai", 1);
+            let answer = SimAnswer::new(301, "text/html", "<html><body><h1>Moved Permanently</h1></body></html>");
             return Reply::bare(answer.with("location", format!("{}{place}", origin(request))));
         }
         if request.path.trim_end_matches('/') != "/oai-pmh/oai" {
-            return Reply::bare(SimAnswer::new(
-                404,
-                "text/html",
-                "<html><body><h1>Not Found</h1></body></html>",
-            ));
+            return Reply::bare(SimAnswer::new(404, "text/html", "<html><body><h1>Not Found</h1></body></html>"));
         }
         let fault = |(code, text): (&str, String)| {
             let error = format!("<error code=\"{code}\">{}</error>", xml_text(&text));
             Reply::bare(SimAnswer::new(200, XML, envelope(request, now_us, &error)))
         };
-        if let Some((name, _)) = request
-            .query
-            .iter()
-            .find(|(name, _)| !ARGUMENTS.contains(&name.as_str()))
-        {
+        if let Some((name, _)) = request.query.iter().find(|(name, _)| !ARGUMENTS.contains(&name.as_str())) {
             return fault(("badArgument", format!("illegal argument {name}")));
         }
         match request.param("verb") {
             Some("ListRecords") => self
                 .list(request, now_us)
                 .unwrap_or_else(|error| fault(error).with_token(request.param("resumptionToken"))),
-            Some("Identify") => Reply::bare(SimAnswer::new(
-                200,
-                XML,
-                envelope(request, now_us, &identify(request)),
-            )),
+            Some("Identify") => Reply::bare(SimAnswer::new(200, XML, envelope(request, now_us, &identify(request)))),
             _ => fault(("badVerb", "Illegal OAI verb".to_owned())),
         }
     }
 
     fn rate(&self, _request: &SimRequest) -> Rate {
-        Rate {
-            limit: 3,
-            per_us: SECOND_US,
-            concurrency: 1,
-        }
+        Rate { limit: 3, per_us: SECOND_US, concurrency: 1 }
     }
 
     /// OAI servers throttle with 503 or 429; without a value they give 429 as plain text.
-    fn throttled(
-        &self,
-        _request: &SimRequest,
-        retry_after: Option<String>,
-        _now_us: i64,
-    ) -> SimAnswer {
+    fn throttled(&self, _request: &SimRequest, retry_after: Option<String>, _now_us: i64) -> SimAnswer {
         let answer = SimAnswer::new(429, "text/plain", "Too many requests");
         retry_after.map_or(answer.clone(), |value| answer.with("retry-after", value))
     }
@@ -302,10 +224,7 @@ impl Provider for OaiPmh {
 
 impl Token {
     fn write(&self) -> String {
-        format!(
-            "{}!{}!{}!{}!{}!{}!oai_dc",
-            self.issued_at, self.from, self.to, self.after.0, self.after.1, self.served
-        )
+        format!("{}!{}!{}!{}!{}!{}!oai_dc", self.issued_at, self.from, self.to, self.after.0, self.after.1, self.served)
     }
 
     fn read(text: &str) -> Option<Token> {
@@ -329,13 +248,7 @@ mod tests {
 
     #[test]
     fn a_token_says_the_whole_position() {
-        let token = Token {
-            issued_at: 5,
-            from: i64::MIN,
-            to: 9,
-            after: (3, 4),
-            served: 100,
-        };
+        let token = Token { issued_at: 5, from: i64::MIN, to: 9, after: (3, 4), served: 100 };
         assert_eq!(Token::read(&token.write()), Some(token));
         assert_eq!(Token::read("nonsense"), None);
     }

@@ -8,11 +8,7 @@ use crate::truth::Face;
 
 /// One `<record>` element, a bare header when deleted.
 pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
-    let status = if face.deleted {
-        " status=\"deleted\""
-    } else {
-        ""
-    };
+    let status = if face.deleted { " status=\"deleted\"" } else { "" };
     let header = format!(
         "<header{status}><identifier>{}</identifier><datestamp>{}</datestamp><setSpec>sim</setSpec></header>",
         xml_text(face.id),
@@ -25,19 +21,9 @@ pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
     let authors: String = work
         .authors
         .iter()
-        .map(|author| {
-            format!(
-                "<dc:creator>{}, {}</dc:creator>",
-                xml_text(&author.family),
-                xml_text(&author.given)
-            )
-        })
+        .map(|author| format!("<dc:creator>{}, {}</dc:creator>", xml_text(&author.family), xml_text(&author.given)))
         .collect();
-    let subjects: String = work
-        .keywords
-        .iter()
-        .map(|word| format!("<dc:subject>{word}</dc:subject>"))
-        .collect();
+    let subjects: String = work.keywords.iter().map(|word| format!("<dc:subject>{word}</dc:subject>")).collect();
     format!(
         "<record>{header}<metadata><oai_dc:dc xmlns:oai_dc=\"http://www.openarchives.org/OAI/2.0/oai_dc/\" xmlns:dc=\"http://purl.org/dc/elements/1.1/\" \
          xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:schemaLocation=\"http://www.openarchives.org/OAI/2.0/oai_dc/ http://www.openarchives.org/OAI/2.0/oai_dc.xsd\">\
@@ -54,16 +40,9 @@ pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
 }
 
 pub(crate) fn envelope(request: &SimRequest, now_us: i64, inner: &str) -> String {
-    let arguments: String = request
-        .query
-        .iter()
-        .map(|(name, value)| format!(" {}=\"{}\"", xml_text(name), xml_text(value)))
-        .collect();
-    let arguments = if inner.starts_with("<error") {
-        String::new()
-    } else {
-        arguments
-    };
+    let arguments: String =
+        request.query.iter().map(|(name, value)| format!(" {}=\"{}\"", xml_text(name), xml_text(value))).collect();
+    let arguments = if inner.starts_with("<error") { String::new() } else { arguments };
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?><OAI-PMH xmlns=\"http://www.openarchives.org/OAI/2.0/\" xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
          xsi:schemaLocation=\"http://www.openarchives.org/OAI/2.0/ http://www.openarchives.org/OAI/2.0/OAI-PMH.xsd\"><responseDate>{}</responseDate>\

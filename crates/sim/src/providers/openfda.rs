@@ -26,10 +26,7 @@ impl OpenFda {
     }
 
     fn list(&self, request: &SimRequest, now_us: i64) -> Result<Reply, SimAnswer> {
-        let (from, to) = match request
-            .param("search")
-            .map(|text| range_of(text, "receiptdate"))
-        {
+        let (from, to) = match request.param("search").map(|text| range_of(text, "receiptdate")) {
             None => (i64::MIN, i64::MAX),
             Some(Ok(span)) => span,
             Some(Err(RangeFault::Absent)) => {
@@ -38,7 +35,9 @@ impl OpenFda {
             Some(Err(_)) => return Err(error(400, "BAD_REQUEST", "Search not supported")),
         };
         let bad = |text: &str| error(400, "BAD_REQUEST", text);
-        let limit = number(request, "limit", 1).filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| bad("Limit cannot exceed 1000 results for search requests. Use the skip param to get additional results."))?;
+        let limit = number(request, "limit", 1).filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
+            bad("Limit cannot exceed 1000 results for search requests. Use the skip param to get additional results.")
+        })?;
         let skip = number(request, "skip", 0)
             .filter(|skip| *skip <= self.cap)
             .ok_or_else(|| bad(&format!("Skip value must {} or less.", self.cap)))?;
@@ -67,14 +66,8 @@ impl OpenFda {
         if request.param("skip").is_none() && page.len() == limit {
             answer = answer.with("link", self.next_link(request, &page));
         }
-        let token = after
-            .map(str::to_owned)
-            .or_else(|| (skip > 0).then(|| skip.to_string()));
-        Ok(Reply {
-            answer,
-            items,
-            token,
-        })
+        let token = after.map(str::to_owned).or_else(|| (skip > 0).then(|| skip.to_string()));
+        Ok(Reply { answer, items, token })
     }
 
     fn next_link(&self, request: &SimRequest, page: &[u32]) -> String {
@@ -82,21 +75,10 @@ impl OpenFda {
             .last()
             .and_then(|index| self.truth.face(*index))
             .map_or((0, 0), |face| (face.updated_at, face.index + 1));
-        let mut parameters: Vec<(String, String)> = request
-            .query
-            .iter()
-            .filter(|(name, _)| name != "search_after")
-            .cloned()
-            .collect();
-        parameters.push((
-            "search_after".to_owned(),
-            format!("0={};1={}", last.0, last.1),
-        ));
-        format!(
-            "<{}/openfda/drug/event.json?{}>; rel=\"next\"",
-            origin(request),
-            encode_query(&parameters)
-        )
+        let mut parameters: Vec<(String, String)> =
+            request.query.iter().filter(|(name, _)| name != "search_after").cloned().collect();
+        parameters.push(("search_after".to_owned(), format!("0={};1={}", last.0, last.1)));
+        format!("<{}/openfda/drug/event.json?{}>; rel=\"next\"", origin(request), encode_query(&parameters))
     }
 }
 
@@ -110,28 +92,15 @@ impl Provider for OpenFda {
         if request.path != "/openfda/drug/event.json" {
             return Reply::bare(error(404, "NOT_FOUND", "No such dataset"));
         }
-        let token = request
-            .param("search_after")
-            .or_else(|| request.param("skip"))
-            .filter(|text| *text != "0");
-        self.list(request, now_us)
-            .unwrap_or_else(|answer| Reply::bare(answer).with_token(token))
+        let token = request.param("search_after").or_else(|| request.param("skip")).filter(|text| *text != "0");
+        self.list(request, now_us).unwrap_or_else(|answer| Reply::bare(answer).with_token(token))
     }
 
     fn rate(&self, _request: &SimRequest) -> Rate {
-        Rate {
-            limit: 240,
-            per_us: MINUTE_US,
-            concurrency: 2,
-        }
+        Rate { limit: 240, per_us: MINUTE_US, concurrency: 2 }
     }
 
-    fn throttled(
-        &self,
-        _request: &SimRequest,
-        retry_after: Option<String>,
-        _now_us: i64,
-    ) -> SimAnswer {
+    fn throttled(&self, _request: &SimRequest, retry_after: Option<String>, _now_us: i64) -> SimAnswer {
         let answer = error(
             429,
             "OVER_RATE_LIMIT",
@@ -161,13 +130,12 @@ impl Provider for OpenFda {
 /// One report as it stands in `results`.
 pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
     let work = Work::make(seed, face.id, face.content);
-    let day = |at: i64| {
-        civil_in(at, &jiff::tz::TimeZone::UTC)
-            .strftime("%Y%m%d")
-            .to_string()
-    };
+    let day = |at: i64| civil_in(at, &jiff::tz::TimeZone::UTC).strftime("%Y%m%d").to_string();
     let reactions = json_list(work.keywords.iter().map(|word| {
-        format!("{{\"reactionmeddraversionpt\":\"27.1\",\"reactionmeddrapt\":{},\"reactionoutcome\":\"6\"}}", json_text(word))
+        format!(
+            "{{\"reactionmeddraversionpt\":\"27.1\",\"reactionmeddrapt\":{},\"reactionoutcome\":\"6\"}}",
+            json_text(word)
+        )
     }));
     let drugs = json_list(work.authors.iter().map(|author| {
         format!(
@@ -195,12 +163,5 @@ fn position(text: &str) -> Option<Key> {
 }
 
 fn error(status: u16, code: &str, message: &str) -> SimAnswer {
-    SimAnswer::new(
-        status,
-        JSON,
-        format!(
-            "{{\"error\":{{\"code\":\"{code}\",\"message\":{}}}}}",
-            json_text(message)
-        ),
-    )
+    SimAnswer::new(status, JSON, format!("{{\"error\":{{\"code\":\"{code}\",\"message\":{}}}}}", json_text(message)))
 }

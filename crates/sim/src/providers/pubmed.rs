@@ -26,31 +26,16 @@ pub struct PubMed {
 impl PubMed {
     /// Serves a truth under `/pubmed/entrez/eutils/`.
     pub fn new(truth: Truth) -> Self {
-        Self {
-            truth,
-            cap: 9_999,
-            detail_count: 0,
-            upstream_fails: false,
-            prolog_only: false,
-        }
+        Self { truth, cap: 9_999, detail_count: 0, upstream_fails: false, prolog_only: false }
     }
 
     fn search(&self, form: &[(String, String)]) -> Reply {
-        let param = |name: &str| {
-            form.iter()
-                .find(|(key, _)| key == name)
-                .map(|(_, value)| value.as_str())
-        };
+        let param = |name: &str| form.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str());
         if param("db").unwrap_or("pubmed") != "pubmed" {
             return search_error("Invalid db name specified");
         }
-        let start: usize = param("retstart")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(0);
-        let size: usize = param("retmax")
-            .and_then(|text| text.parse().ok())
-            .unwrap_or(20)
-            .min(self.cap);
+        let start: usize = param("retstart").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let size: usize = param("retmax").and_then(|text| text.parse().ok()).unwrap_or(20).min(self.cap);
         if start >= self.cap {
             let message = format!(
                 "Search Backend failed: Exception:\n'retstart' cannot be larger than {}. For PubMed, ESearch can only retrieve the first {} records matching the query.",
@@ -69,10 +54,7 @@ impl PubMed {
         found.reverse();
         let end = start.saturating_add(size).min(self.cap).min(total);
         let page = found.get(start..end).unwrap_or_default();
-        let ids: Vec<String> = page
-            .iter()
-            .map(|index| format!("\"{}\"", self.truth.id(*index)))
-            .collect();
+        let ids: Vec<String> = page.iter().map(|index| format!("\"{}\"", self.truth.id(*index))).collect();
         let body = format!(
             "{{\"header\":{{\"type\":\"esearch\",\"version\":\"0.3\"}},\"esearchresult\":{{\"count\":\"{total}\",\"retmax\":\"{}\",\"retstart\":\"{start}\",\
              \"idlist\":[{}],\"translationset\":[],\"querytranslation\":{}}}}}",
@@ -83,28 +65,16 @@ impl PubMed {
         let version = |index: &u32| self.truth.face(*index).map(|face| (*index, face.version));
         let items = page.iter().filter_map(version).collect();
         let token = (start > 0).then(|| start.to_string());
-        Reply {
-            answer: SimAnswer::new(200, JSON, body),
-            items,
-            token,
-        }
+        Reply { answer: SimAnswer::new(200, JSON, body), items, token }
     }
 
     /// Records of the days, in rising order of their numbers.
     fn found(&self, from: i64, to: i64, ids: Option<(u64, u64)>) -> Vec<u32> {
         let inside = |index: &u32| {
             let Some((low, high)) = ids else { return true };
-            self.truth
-                .id(*index)
-                .parse::<u64>()
-                .is_ok_and(|id| (low..=high).contains(&id))
+            self.truth.id(*index).parse::<u64>().is_ok_and(|id| (low..=high).contains(&id))
         };
-        let mut found: Vec<u32> = self
-            .truth
-            .keys_from((from, 0), to)
-            .map(|key| key.1)
-            .filter(inside)
-            .collect();
+        let mut found: Vec<u32> = self.truth.keys_from((from, 0), to).map(|key| key.1).filter(inside).collect();
         found.sort_unstable();
         found
     }
@@ -130,11 +100,7 @@ impl PubMed {
                 "Error occurred: proxy_stream(): upstream answered 502 Bad Gateway: Failed to connect to PubOne service",
             );
         }
-        if ids.is_empty()
-            || ids
-                .iter()
-                .any(|id| !id.bytes().all(|byte| byte.is_ascii_digit()))
-        {
+        if ids.is_empty() || ids.iter().any(|id| !id.bytes().all(|byte| byte.is_ascii_digit())) {
             return fetch_error("ID list is empty! Possibly it has no correct IDs.");
         }
         let served: Vec<u32> = ids.iter().filter_map(|id| self.detail_of(id)).collect();
@@ -142,23 +108,13 @@ impl PubMed {
             return Reply::bare(SimAnswer::new(200, XML, pubmed_xml::PROLOG));
         }
         let (articles, items) = crate::provider::join_payloads(&self.truth, &served, "");
-        let body = format!(
-            "{}<PubmedArticleSet>{articles}</PubmedArticleSet>",
-            pubmed_xml::PROLOG
-        );
-        Reply {
-            answer: SimAnswer::new(200, XML, body),
-            items,
-            token: None,
-        }
+        let body = format!("{}<PubmedArticleSet>{articles}</PubmedArticleSet>", pubmed_xml::PROLOG);
+        Reply { answer: SimAnswer::new(200, XML, body), items, token: None }
     }
 
     fn detail_of(&self, id: &str) -> Option<u32> {
         let index = self.truth.find(id)?;
-        self.truth
-            .face(index)
-            .filter(|face| !face.deleted && !face.detail_missing)
-            .map(|face| face.index)
+        self.truth.face(index).filter(|face| !face.deleted && !face.detail_missing).map(|face| face.index)
     }
 }
 
@@ -173,41 +129,22 @@ impl Provider for PubMed {
         let mut reply = match request.path.as_str() {
             "/pubmed/entrez/eutils/esearch.fcgi" => self.search(&form),
             "/pubmed/entrez/eutils/efetch.fcgi" => self.fetch(request, &form),
-            _ => Reply::bare(SimAnswer::new(
-                404,
-                "text/html",
-                "<html><body><h1>Not Found</h1></body></html>",
-            )),
+            _ => Reply::bare(SimAnswer::new(404, "text/html", "<html><body><h1>Not Found</h1></body></html>")),
         };
-        reply.answer = reply
-            .answer
-            .with("x-ratelimit-limit", self.rate(request).limit.to_string());
+        reply.answer = reply.answer.with("x-ratelimit-limit", self.rate(request).limit.to_string());
         reply
     }
 
     fn kind(&self, request: &SimRequest) -> Kind {
-        if request.path.ends_with("efetch.fcgi") {
-            Kind::Detail
-        } else {
-            Kind::Search
-        }
+        if request.path.ends_with("efetch.fcgi") { Kind::Detail } else { Kind::Search }
     }
 
     fn rate(&self, request: &SimRequest) -> Rate {
         let keyed = request.form().iter().any(|(name, _)| name == "api_key");
-        Rate {
-            limit: if keyed { 10 } else { 3 },
-            per_us: SECOND_US,
-            concurrency: 3,
-        }
+        Rate { limit: if keyed { 10 } else { 3 }, per_us: SECOND_US, concurrency: 3 }
     }
 
-    fn throttled(
-        &self,
-        request: &SimRequest,
-        retry_after: Option<String>,
-        _now_us: i64,
-    ) -> SimAnswer {
+    fn throttled(&self, request: &SimRequest, retry_after: Option<String>, _now_us: i64) -> SimAnswer {
         let limit = self.rate(request).limit;
         let body = format!(
             "{{\"error\":\"API rate limit exceeded\",\"api-key\":\"192.0.2.7\",\"count\":\"{}\",\"limit\":\"{limit}\"}}",
@@ -221,13 +158,10 @@ impl Provider for PubMed {
 
     fn error_body(&self, request: &SimRequest, _now_us: i64) -> SimAnswer {
         match self.kind(request) {
-            Kind::Search => {
-                search_error("Search Backend failed: Database is not supported: pubmed").answer
-            }
+            Kind::Search => search_error("Search Backend failed: Database is not supported: pubmed").answer,
             Kind::Detail => SimAnswer {
                 status: 200,
-                ..fetch_error("NCBI C++ Exception: Error: CEFetchPApplication::proxy_stream()")
-                    .answer
+                ..fetch_error("NCBI C++ Exception: Error: CEFetchPApplication::proxy_stream()").answer
             },
         }
     }
@@ -271,9 +205,7 @@ fn days(datetype: Option<&str>, low: Option<&str>, high: Option<&str>) -> Option
 /// The `1:20000000[uid]` part of a term.
 fn id_range(term: &str) -> Option<(u64, u64)> {
     let before = &term[..term.find("[uid]")?];
-    let text = before
-        .rsplit(|letter: char| !(letter.is_ascii_digit() || letter == ':'))
-        .next()?;
+    let text = before.rsplit(|letter: char| !(letter.is_ascii_digit() || letter == ':')).next()?;
     let (low, high) = text.split_once(':').unwrap_or((text, text));
     Some((low.parse().ok()?, high.parse().ok()?))
 }

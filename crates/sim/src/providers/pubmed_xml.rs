@@ -7,26 +7,17 @@ use crate::truth::Face;
 
 pub(crate) const PROLOG: &str = "<?xml version=\"1.0\" ?>\n<!DOCTYPE PubmedArticleSet PUBLIC \"-//NLM//DTD PubMedArticle, 1st January 2025//EN\" \"https://dtd.nlm.nih.gov/ncbi/pubmed/out/pubmed_250101.dtd\">\n";
 
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// One element of a `PubmedArticleSet`.
 pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
     let work = Work::make(seed, face.id, face.content);
-    if hash_text(face.id).is_multiple_of(50) {
-        book(&work, face)
-    } else {
-        article(&work, face)
-    }
+    if hash_text(face.id).is_multiple_of(50) { book(&work, face) } else { article(&work, face) }
 }
 
 fn article(work: &Work, face: &Face<'_>) -> String {
-    let keywords: String = work
-        .keywords
-        .iter()
-        .map(|word| format!("<Keyword MajorTopicYN=\"N\">{word}</Keyword>"))
-        .collect();
+    let keywords: String =
+        work.keywords.iter().map(|word| format!("<Keyword MajorTopicYN=\"N\">{word}</Keyword>")).collect();
     format!(
         "<PubmedArticle><MedlineCitation Status=\"MEDLINE\" Owner=\"NLM\"><PMID Version=\"1\">{id}</PMID>{revised}\
          <Article PubModel=\"Print\"><Journal><ISSN IssnType=\"Electronic\">{issn}</ISSN><JournalIssue CitedMedium=\"Internet\">\

@@ -24,11 +24,7 @@ impl TimeFeed {
     fn changes(&self, request: &SimRequest) -> Result<Reply, SimAnswer> {
         let since = match request.param("since") {
             None => i64::MIN,
-            Some(text) => {
-                denoted(text)
-                    .ok_or_else(|| bad_request("since is not a valid time"))?
-                    .0
-            }
+            Some(text) => denoted(text).ok_or_else(|| bad_request("since is not a valid time"))?.0,
         };
         let limit = number(request, "limit", 100)
             .filter(|limit| *limit > 0)
@@ -45,11 +41,7 @@ impl TimeFeed {
         }
         let (changes, items) = join_payloads(&self.truth, &page, ",");
         let answer = SimAnswer::new(200, JSON, format!("{{\"changes\":[{changes}]}}"));
-        Ok(Reply {
-            answer,
-            items,
-            token: None,
-        })
+        Ok(Reply { answer, items, token: None })
     }
 }
 
@@ -67,19 +59,10 @@ impl Provider for TimeFeed {
     }
 
     fn rate(&self, _request: &SimRequest) -> Rate {
-        Rate {
-            limit: 10,
-            per_us: SECOND_US,
-            concurrency: 2,
-        }
+        Rate { limit: 10, per_us: SECOND_US, concurrency: 2 }
     }
 
-    fn throttled(
-        &self,
-        _request: &SimRequest,
-        retry_after: Option<String>,
-        _now_us: i64,
-    ) -> SimAnswer {
+    fn throttled(&self, _request: &SimRequest, retry_after: Option<String>, _now_us: i64) -> SimAnswer {
         let answer = SimAnswer::new(429, JSON, "{\"error\":\"too many requests\"}");
         retry_after.map_or(answer.clone(), |value| answer.with("retry-after", value))
     }
@@ -106,11 +89,7 @@ pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
         iso_micros(face.updated_at),
         face.content,
         json_text(&work.plain_title()),
-        json_list(
-            work.authors
-                .iter()
-                .map(|author| json_text(&format!("{} {}", author.given, author.family)))
-        ),
+        json_list(work.authors.iter().map(|author| json_text(&format!("{} {}", author.given, author.family)))),
         json_text(&work.journal),
         work.year,
         json_text(&work.summary),

@@ -17,30 +17,20 @@ async fn fetch(address: std::net::SocketAddr, request: &str) -> (String, Vec<u8>
     let Some(end) = end else {
         return (String::new(), Vec::new());
     };
-    (
-        String::from_utf8_lossy(&bytes[..end]).to_lowercase(),
-        bytes[end + 4..].to_vec(),
-    )
+    (String::from_utf8_lossy(&bytes[..end]).to_lowercase(), bytes[end + 4..].to_vec())
 }
 
 fn announced(head: &str) -> usize {
-    let line = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "));
+    let line = head.lines().find_map(|line| line.strip_prefix("content-length: "));
     line.unwrap().trim().parse().unwrap()
 }
 
 #[tokio::test]
 async fn a_real_client_sees_whole_cut_and_reset_answers() {
     let mut faults = FaultPlan::none();
-    faults
-        .script
-        .push((Source::Crossref, 2, FaultKind::CutBody));
+    faults.script.push((Source::Crossref, 2, FaultKind::CutBody));
     faults.script.push((Source::Crossref, 3, FaultKind::Reset));
-    let world = SharedWorld::new(World::new(WorldPlan {
-        faults,
-        ..WorldPlan::new(1, 700, FROM, TO)
-    }));
+    let world = SharedWorld::new(World::new(WorldPlan { faults, ..WorldPlan::new(1, 700, FROM, TO) }));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let server = tokio::spawn(serve(world.clone(), listener, || TO, false));
@@ -53,12 +43,7 @@ async fn a_real_client_sees_whole_cut_and_reset_answers() {
 
     let (head, body) = fetch(address, get).await;
     assert!(head.starts_with("http/1.1 200"));
-    assert!(
-        body.len() < announced(&head),
-        "{} of {}",
-        body.len(),
-        announced(&head)
-    );
+    assert!(body.len() < announced(&head), "{} of {}", body.len(), announced(&head));
 
     let (head, body) = fetch(address, get).await;
     assert_eq!((head.as_str(), body.len()), ("", 0));

@@ -12,11 +12,7 @@ pub const TO: i64 = FROM + 10 * DAY_US;
 pub const LIVE_TO: i64 = TO + 2 * DAY_US;
 
 pub fn plan(source: Source, seed: u64, records: u64) -> TruthPlan {
-    TruthPlan {
-        live_to: LIVE_TO,
-        live_share: 0.2,
-        ..TruthPlan::new(source, seed, records, FROM, TO)
-    }
+    TruthPlan { live_to: LIVE_TO, live_share: 0.2, ..TruthPlan::new(source, seed, records, FROM, TO) }
 }
 
 pub fn provider(source: Source, seed: u64, records: u64) -> Box<dyn Provider> {
@@ -26,42 +22,25 @@ pub fn provider(source: Source, seed: u64, records: u64) -> Box<dyn Provider> {
 /// The current records of `[from, to)`, found the slow way, as sorted payloads.
 pub fn expected(truth: &Truth, now_us: i64, from: i64, to: i64) -> Vec<String> {
     let mut current: BTreeMap<String, TruthVersion> = BTreeMap::new();
-    for version in truth
-        .versions()
-        .filter(|version| version.visible_at <= now_us)
-    {
+    for version in truth.versions().filter(|version| version.visible_at <= now_us) {
         let known = current.get(&version.id);
         if known.is_none_or(|known| known.version < version.version) {
             current.insert(version.id.clone(), version);
         }
     }
-    let lists_deleted = truth
-        .versions()
-        .next()
-        .is_some_and(|version| version.id.starts_with("oai:"));
+    let lists_deleted = truth.versions().next().is_some_and(|version| version.id.starts_with("oai:"));
     let mut payloads: Vec<String> = current
         .values()
-        .filter(|version| {
-            (from..to).contains(&version.updated_at) && (!version.deleted || lists_deleted)
-        })
+        .filter(|version| (from..to).contains(&version.updated_at) && (!version.deleted || lists_deleted))
         .filter(|version| !version.detail_missing)
-        .map(|version| {
-            String::from_utf8(truth.payload(&version.id, version.version).unwrap()).unwrap()
-        })
+        .map(|version| String::from_utf8(truth.payload(&version.id, version.version).unwrap()).unwrap())
         .collect();
     payloads.sort();
     payloads
 }
 
 /// Walks a window `[from, to)`; its edges lie on the grain of the source's windows.
-pub fn walk(
-    provider: &mut dyn Provider,
-    source: Source,
-    now_us: i64,
-    from: i64,
-    to: i64,
-    size: usize,
-) -> Vec<String> {
+pub fn walk(provider: &mut dyn Provider, source: Source, now_us: i64, from: i64, to: i64, size: usize) -> Vec<String> {
     let mut ask = |path: &str| provider.answer(&SimRequest::get(path), now_us);
     let mut got = match source {
         Source::Crossref => crossref(&mut ask, from, to, size),
@@ -114,10 +93,7 @@ fn pubmed(ask: Ask<'_>, from: i64, to: i64, size: usize) -> Vec<String> {
     }
     let mut all = Vec::new();
     for batch in ids.chunks(100) {
-        let answer = ask(&format!(
-            "/pubmed/entrez/eutils/efetch.fcgi?db=pubmed&retmode=xml&id={}",
-            batch.join(",")
-        ));
+        let answer = ask(&format!("/pubmed/entrez/eutils/efetch.fcgi?db=pubmed&retmode=xml&id={}", batch.join(",")));
         let text = String::from_utf8(answer.body).unwrap();
         all.extend(elements(&text, "PubmedArticle>"));
         all.extend(elements(&text, "PubmedBookArticle>"));
@@ -138,33 +114,19 @@ fn oai(ask: Ask<'_>, from: i64, to: i64) -> Vec<String> {
             return all;
         }
         all.extend(elements(&text, "record>"));
-        let token = text
-            .split("<resumptionToken")
-            .nth(1)
-            .and_then(|rest| rest.split_once('>'));
-        let token = token
-            .map(|(_, rest)| rest.split('<').next().unwrap_or_default())
-            .filter(|token| !token.is_empty());
+        let token = text.split("<resumptionToken").nth(1).and_then(|rest| rest.split_once('>'));
+        let token = token.map(|(_, rest)| rest.split('<').next().unwrap_or_default()).filter(|token| !token.is_empty());
         let Some(token) = token else { return all };
-        path = format!(
-            "/oai-pmh/oai?verb=ListRecords&resumptionToken={}",
-            encode(token)
-        );
+        path = format!("/oai-pmh/oai?verb=ListRecords&resumptionToken={}", encode(token));
     }
 }
 
 fn doaj(ask: Ask<'_>, from: i64, to: i64, size: usize) -> Vec<String> {
-    let query = encode(&format!(
-        "last_updated:[{} TO {}}}",
-        iso_seconds(from),
-        iso_seconds(to)
-    ))
-    .replace('+', "%20");
+    let query = encode(&format!("last_updated:[{} TO {}}}", iso_seconds(from), iso_seconds(to))).replace('+', "%20");
     let mut all = Vec::new();
     for page in 1.. {
-        let answer = ask(&format!(
-            "/doaj/api/search/articles/{query}?page={page}&pageSize={size}&sort=last_updated:asc"
-        ));
+        let answer =
+            ask(&format!("/doaj/api/search/articles/{query}?page={page}&pageSize={size}&sort=last_updated:asc"));
         all.extend(items(&answer, "/results"));
         if field(&answer, "/next").is_none() {
             break;
@@ -174,11 +136,7 @@ fn doaj(ask: Ask<'_>, from: i64, to: i64, size: usize) -> Vec<String> {
 }
 
 fn datacite(ask: Ask<'_>, from: i64, to: i64, size: usize) -> Vec<String> {
-    let query = encode(&format!(
-        "updated:[{} TO {}}}",
-        iso_seconds(from),
-        iso_seconds(to)
-    ));
+    let query = encode(&format!("updated:[{} TO {}}}", iso_seconds(from), iso_seconds(to)));
     let mut path = format!("/datacite/dois?query={query}&page[size]={size}&page[cursor]=1");
     let mut all = Vec::new();
     loop {
@@ -187,9 +145,7 @@ fn datacite(ask: Ask<'_>, from: i64, to: i64, size: usize) -> Vec<String> {
         let Some(next) = field(&answer, "/links/next") else {
             return all;
         };
-        path = next
-            .trim_start_matches("http://provider.invalid")
-            .to_owned();
+        path = next.trim_start_matches("http://provider.invalid").to_owned();
     }
 }
 
@@ -215,25 +171,15 @@ fn timefeed(ask: Ask<'_>, from: i64, to: i64, size: usize) -> Vec<String> {
     let mut since = from;
     let mut all: Vec<String> = Vec::new();
     loop {
-        let answer = ask(&format!(
-            "/timefeed/changes?since={}&limit={size}",
-            iso_micros(since)
-        ));
+        let answer = ask(&format!("/timefeed/changes?since={}&limit={size}", iso_micros(since)));
         let page = items(&answer, "/changes");
         let stamp = |item: &String| {
-            serde_json::from_str::<serde_json::Value>(item).unwrap()["updated_at"]
-                .as_str()
-                .unwrap()
-                .to_owned()
+            serde_json::from_str::<serde_json::Value>(item).unwrap()["updated_at"].as_str().unwrap().to_owned()
         };
         let Some(last) = page.last().map(stamp) else {
             break;
         };
-        all.extend(
-            page.iter()
-                .filter(|item| stamp(item) < iso_micros(to))
-                .cloned(),
-        );
+        all.extend(page.iter().filter(|item| stamp(item) < iso_micros(to)).cloned());
         let last = patra_sim::moment::denoted(&last).unwrap().0;
         if last >= to {
             break;
@@ -245,12 +191,7 @@ fn timefeed(ask: Ask<'_>, from: i64, to: i64, size: usize) -> Vec<String> {
 
 /// The raw texts of a JSON array.
 pub fn items(answer: &SimAnswer, pointer: &str) -> Vec<String> {
-    assert_eq!(
-        answer.status,
-        200,
-        "{}",
-        String::from_utf8_lossy(&answer.body)
-    );
+    assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
     let mut raw: Box<RawValue> = serde_json::from_slice(&answer.body).unwrap();
     for name in pointer.trim_start_matches('/').split('/') {
         let mut object: BTreeMap<String, Box<RawValue>> = serde_json::from_str(raw.get()).unwrap();
@@ -263,9 +204,7 @@ pub fn items(answer: &SimAnswer, pointer: &str) -> Vec<String> {
 /// One text of a JSON answer.
 pub fn field(answer: &SimAnswer, pointer: &str) -> Option<String> {
     let value: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
-    value
-        .pointer(pointer)
-        .map(|value| value.as_str().map_or(value.to_string(), str::to_owned))
+    value.pointer(pointer).map(|value| value.as_str().map_or(value.to_string(), str::to_owned))
 }
 
 /// Every element with this name (given with its closing bracket), in its exact text.

@@ -30,11 +30,7 @@ fn check(source: Source, records: u64, rounds: u32) {
         assert_eq!(got, want, "{} round {round}", source.name());
         found += got.len();
     }
-    assert!(
-        found > records as usize,
-        "{} windows were nearly all empty",
-        source.name()
-    );
+    assert!(found > records as usize, "{} windows were nearly all empty", source.name());
 }
 
 #[test]
@@ -77,18 +73,14 @@ fn nothing_is_visible_later_than_allowed_and_versions_follow_each_other() {
     for source in Source::ALL {
         let plan = plan(source, 5, 3000);
         let truth: Truth = plan.draw();
-        let mut before: std::collections::HashMap<String, (u32, i64, i64)> =
-            std::collections::HashMap::new();
+        let mut before: std::collections::HashMap<String, (u32, i64, i64)> = std::collections::HashMap::new();
         for version in truth.versions() {
             if version.updated_at >= FROM && version.updated_at < LIVE_TO {
                 let late = version.visible_at - version.updated_at;
                 assert!((0..=plan.late_us_max()).contains(&late), "{late}");
                 assert!(version.updated_at >= TO || version.visible_at <= TO);
             }
-            let last = before.insert(
-                version.id.clone(),
-                (version.version, version.updated_at, version.visible_at),
-            );
+            let last = before.insert(version.id.clone(), (version.version, version.updated_at, version.visible_at));
             let last = last.unwrap_or((0, i64::MIN, i64::MIN));
             assert_eq!(version.version, last.0 + 1);
             assert!(version.updated_at >= last.1 && version.visible_at >= last.2);
@@ -100,23 +92,13 @@ fn nothing_is_visible_later_than_allowed_and_versions_follow_each_other() {
 fn edges_ties_late_arrivals_and_wrong_dates_all_occur() {
     let truth = plan(Source::Doaj, 5, 3000).draw();
     let all: Vec<_> = truth.versions().collect();
-    let on_edge = all
-        .iter()
-        .filter(|version| version.updated_at % HOUR_US == 0)
-        .count();
-    let stamps: std::collections::HashSet<i64> =
-        all.iter().map(|version| version.updated_at).collect();
+    let on_edge = all.iter().filter(|version| version.updated_at % HOUR_US == 0).count();
+    let stamps: std::collections::HashSet<i64> = all.iter().map(|version| version.updated_at).collect();
     assert!(on_edge > 100, "{on_edge}");
     assert!(stamps.len() + 200 < all.len());
-    assert!(
-        all.iter()
-            .any(|version| version.updated_at > LIVE_TO + 1000 * DAY_US)
-    );
+    assert!(all.iter().any(|version| version.updated_at > LIVE_TO + 1000 * DAY_US));
     assert!(all.iter().any(|version| version.updated_at < FROM));
     assert!(all.iter().any(|version| version.deleted));
     assert!(all.iter().any(|version| version.same_content_as.is_some()));
-    assert!(
-        all.iter()
-            .any(|version| version.visible_at - version.updated_at > 2 * HOUR_US)
-    );
+    assert!(all.iter().any(|version| version.visible_at - version.updated_at > 2 * HOUR_US));
 }

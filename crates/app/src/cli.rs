@@ -1,0 +1,317 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use patra_core::time::Timestamp;
+
+#[derive(Debug, Parser)]
+#[command(name = "patra", version, about = "Copies literature APIs into a database and proves that nothing is missing", arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct Global {
+    /// Where everything is kept: a path or `sqlite:PATH`
+    #[arg(long, global = true, env = "PATRA_DATABASE", default_value = "patra.db", value_name = "URL")]
+    pub database: String,
+    /// Answer in JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say more on stderr (`-v` info, `-vv` debug)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+    /// No progress, only the result
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a database with the built-in sources
+    Init,
+    /// Harvest seven simulated providers and compare the copy with their truth
+    Demo(DemoArgs),
+    /// Copy everything new from a source
+    Harvest(HarvestArgs),
+    /// The sources and their definitions
+    #[command(subcommand)]
+    Source(SourceCommand),
+    /// What a source's definition is compiled into
+    #[command(subcommand)]
+    Spec(SpecCommand),
+    /// Versions of source definitions
+    #[command(subcommand)]
+    Registry(RegistryCommand),
+    /// Plans
+    #[command(subcommand)]
+    Plan(NounCommand),
+    /// Slices of plans
+    #[command(subcommand)]
+    Slice(NounCommand),
+    /// Tasks
+    #[command(subcommand)]
+    Task(NounCommand),
+    /// Runs of tasks
+    #[command(subcommand)]
+    Run(NounCommand),
+    /// Pages
+    #[command(subcommand)]
+    Batch(NounCommand),
+    /// Watermarks
+    #[command(subcommand)]
+    Cursor(NounCommand),
+    /// Records
+    #[command(subcommand)]
+    Record(NounCommand),
+    /// Records that could not be read
+    #[command(subcommand)]
+    Quarantine(NounCommand),
+    /// Rate limits
+    #[command(subcommand)]
+    Gate(NounCommand),
+    /// What is stored, how far, and what is wrong
+    Status,
+    /// Check this installation
+    Doctor(DoctorArgs),
+    /// Simulated providers
+    #[command(subcommand)]
+    Sim(SimCommand),
+    /// Shell completions
+    Completions {
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages into a folder
+    Man {
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DemoArgs {
+    /// Records over all sources
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(7..=10_000_000))]
+    pub records: u64,
+    #[arg(long, value_enum, default_value_t = Faults::Mild)]
+    pub faults: Faults,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Keep the database, the truth and the request log here
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Faults {
+    None,
+    Mild,
+    Storm,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct TriggerArgs {
+    /// Endpoint of the source; its only or first search endpoint by default
+    #[arg(long)]
+    pub endpoint: Option<String>,
+    /// The query, in the source's own words
+    #[arg(long, value_name = "TEXT")]
+    pub query: Option<String>,
+    /// Where harvesting begins the first time (`2026-01-01` or `2026-01-01T00:00:00Z`)
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<Timestamp>,
+    /// Read nothing dated at or after this
+    #[arg(long, value_name = "TIME")]
+    pub until: Option<Timestamp>,
+    /// Ask here instead of the definition's base URL
+    #[arg(long, value_name = "URL")]
+    pub base_url: Option<String>,
+    /// Loopback or private address that may be asked, `host:port`; repeatable
+    #[arg(long, value_name = "HOST:PORT")]
+    pub allow_host: Vec<String>,
+    /// A setting of the spec (`pagination.size=500`) or a parameter of the definition; repeatable
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Who asks, as sources want to know (e-mail)
+    #[arg(long, env = "PATRA_CONTACT", value_name = "EMAIL")]
+    pub contact: Option<String>,
+    /// Release channel of the definition
+    #[arg(long, default_value = "stable")]
+    pub channel: String,
+    /// 1 is highest, 9 lowest
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub priority: Option<u8>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct HarvestArgs {
+    /// A source (`patra source list`) or a definition file
+    #[arg(value_name = "SOURCE|FILE")]
+    pub source: String,
+    #[command(flatten)]
+    pub trigger: TriggerArgs,
+    /// Tasks worked on at once
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: Option<u16>,
+    /// `full` survives a power cut, `normal` only a crash of patra
+    #[arg(long, value_enum, default_value_t = Durability::Full)]
+    pub durability: Durability,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Durability {
+    Full,
+    Normal,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SourceCommand {
+    /// All sources
+    List,
+    /// One source
+    Show { source: String },
+    /// Look for mistakes in definition files
+    Check {
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// JSON Schema of definitions, for editors
+    Schema,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SpecCommand {
+    /// The compiled spec of a source
+    Show {
+        #[arg(value_name = "SOURCE|FILE")]
+        source: String,
+        /// Also where each value comes from
+        #[arg(long)]
+        origin: bool,
+        #[command(flatten)]
+        trigger: TriggerArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum RegistryCommand {
+    /// Publish a definition as a new version
+    Apply {
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        /// In force from then on; now by default
+        #[arg(long, value_name = "TIME")]
+        effective_from: Option<Timestamp>,
+        #[arg(long, default_value = "stable")]
+        channel: String,
+        /// Why
+        #[arg(long, default_value = "")]
+        remark: String,
+    },
+    /// What a file would change
+    Diff {
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        #[arg(long, default_value = "stable")]
+        channel: String,
+    },
+    /// All versions of a source
+    History { source: String },
+    /// Publish an earlier version again
+    Rollback {
+        source: String,
+        /// The version to go back to; the one before the current by default
+        #[arg(long)]
+        to: Option<i64>,
+        #[arg(long, default_value = "stable")]
+        channel: String,
+    },
+    /// The definition as it was applied
+    Export {
+        source: String,
+        #[arg(long)]
+        version: Option<i64>,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum NounCommand {
+    /// The newest ones
+    List(ListArgs),
+    /// One of them, by its id or a unique beginning of it
+    Show { id: String },
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ListArgs {
+    #[arg(long)]
+    pub source: Option<String>,
+    #[arg(long)]
+    pub status: Option<String>,
+    #[arg(long)]
+    pub plan: Option<String>,
+    #[arg(long)]
+    pub slice: Option<String>,
+    #[arg(long)]
+    pub task: Option<String>,
+    #[arg(long)]
+    pub run: Option<String>,
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub limit: u32,
+    /// Older than this id
+    #[arg(long, value_name = "ID")]
+    pub before: Option<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DoctorArgs {
+    /// List the failpoints of this build
+    #[arg(long, hide = true)]
+    pub failpoints: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Serve the simulated providers on a port
+    Serve(ServeArgs),
+    /// The nasty situations that can be switched on
+    Scenarios,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ServeArgs {
+    #[arg(long, default_value = "127.0.0.1:8080", value_name = "HOST:PORT")]
+    pub listen: String,
+    #[arg(long, default_value_t = 5_000)]
+    pub records: u64,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[arg(long, value_enum, default_value_t = Faults::None)]
+    pub faults: Faults,
+    /// Only these sources; all by default
+    #[arg(long, value_name = "SOURCE")]
+    pub source: Vec<String>,
+    /// Switch a situation on (`patra sim scenarios`); repeatable
+    #[arg(long, value_name = "ID")]
+    pub scenario: Vec<String>,
+    /// Days of history
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=4000))]
+    pub days: u32,
+    /// Answer as fast as possible: no rate limits, no delays
+    #[arg(long)]
+    pub unlimited: bool,
+    /// Write the truth and the request log here on exit
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".into()),
+    }
+}

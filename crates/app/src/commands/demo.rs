@@ -1,0 +1,143 @@
+//! `patra demo`: seven simulated providers, three rounds on a virtual clock, and the checker's verdict.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use patra_checker::{SourceVerdict, Verdict};
+use patra_core::failpoint::Failpoints;
+use patra_core::time::{Span, Timestamp};
+use patra_sim::{FaultLevel, Source};
+use patra_testkit::lab::{Lab, LabPlan};
+use serde_json::{Value, json};
+
+use crate::cli::{DemoArgs, Faults, Global};
+use crate::clock::SystemClock;
+use crate::failure::{Exit, Failure};
+use crate::progress::{Progress, group};
+use crate::table;
+
+/// Harvests, then lets this much virtual time pass, so that the next round has something to read again.
+const ROUNDS: [Span; 3] = [Span::HOUR.times(12), Span::DAY.times(6), Span::ZERO];
+
+pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
+    let started = Instant::now();
+    let (folder, _guard) = folder(args)?;
+    let progress = Arc::new(Progress::new(global.quiet || global.json, Arc::new(SystemClock::start())));
+    let mut plan = LabPlan::new(args.seed, args.records, folder.join("demo.db"));
+    plan.faults = level(args.faults);
+    let mut lab = Lab::open(plan, Failpoints::none(), progress.clone()).map_err(internal)?;
+    for (round, pause) in ROUNDS.into_iter().enumerate() {
+        progress.say(&format!("round {} of {}, virtual time {}", round + 1, ROUNDS.len(), lab.now()));
+        lab.round().map_err(internal)?;
+        lab.time.jump(pause);
+    }
+    progress.finish();
+    let verdict = lab.verdict().map_err(internal)?;
+    if args.keep.is_some() {
+        keep(&lab, &folder)?;
+    }
+    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let rows: Vec<Value> = verdict.sources.iter().map(|source| row(source, &lab, &progress)).collect();
+    let ok = verdict.ok && rows.iter().all(is_clean);
+    if global.json {
+        println!("{}", json!({ "ok": ok, "seed": args.seed, "elapsed_ms": elapsed_ms, "sources": rows }));
+    } else {
+        show(&rows, &verdict, args, elapsed_ms, ok);
+    }
+    match ok {
+        true => Ok(()),
+        false => Err(Failure::new(Exit::Incomplete, "the copy differs from the truth")
+            .hint(format!("repeat it with `patra demo --seed {} --keep DIR` and look into DIR", args.seed))),
+    }
+}
+
+fn internal(message: String) -> Failure {
+    Failure::new(Exit::Internal, message)
+}
+
+fn level(faults: Faults) -> FaultLevel {
+    match faults {
+        Faults::None => FaultLevel::None,
+        Faults::Mild => FaultLevel::Mild,
+        Faults::Storm => FaultLevel::Storm,
+    }
+}
+
+/// The folder asked for, or one that goes away with the guard.
+fn folder(args: &DemoArgs) -> Result<(PathBuf, Option<tempfile::TempDir>), Failure> {
+    match &args.keep {
+        Some(folder) => {
+            std::fs::create_dir_all(folder)?;
+            if folder.join("demo.db").exists() {
+                let taken = Failure::new(Exit::Usage, format!("`{}` already holds a demo", folder.display()));
+                return Err(taken.hint("name an empty folder"));
+            }
+            Ok((folder.clone(), None))
+        }
+        None => {
+            let guard = tempfile::tempdir()?;
+            Ok((guard.path().to_owned(), Some(guard)))
+        }
+    }
+}
+
+fn row(source: &SourceVerdict, lab: &Lab, progress: &Progress) -> Value {
+    let tally = progress.tally(&source.source);
+    let seen = Source::by_name(&source.source).map(|source| lab.counters(source));
+    let time = |micros: Option<i64>| micros.map(Timestamp::from_micros);
+    json!({
+        "source": source.source,
+        "expected": source.expected,
+        "stored": source.stored,
+        "missing": source.missing_count,
+        "extra": source.extra_count,
+        "outbox_duplicates": source.outbox_duplicates,
+        "watermark": time(source.watermark),
+        "watermark_truth": time(source.watermark_truth),
+        "requests": seen.as_ref().map_or(tally.requests, |seen| seen.requests),
+        "throttled": tally.throttled,
+        "retries": tally.retries,
+        "splits": tally.splits,
+        "pages": tally.pages,
+        "quarantined": source.quarantined,
+    })
+}
+
+fn is_clean(row: &Value) -> bool {
+    let zero = |key: &str| row[key] == 0;
+    zero("missing") && zero("extra") && zero("outbox_duplicates") && row["watermark"] == row["watermark_truth"]
+}
+
+fn show(rows: &[Value], verdict: &Verdict, args: &DemoArgs, elapsed_ms: u64, ok: bool) {
+    let columns = [
+        "source", "expected", "stored", "missing", "extra", "outbox_duplicates", "watermark", "watermark_truth",
+        "requests", "throttled", "retries", "splits", "pages", "quarantined",
+    ];
+    println!("{}", table::of_rows(rows, &columns));
+    for finding in verdict.findings.iter().filter(|finding| finding.severity == patra_checker::Severity::Error).take(20) {
+        println!("{} {}: {}", finding.check, finding.source, finding.message);
+    }
+    let stored: u64 = rows.iter().filter_map(|row| row["stored"].as_u64()).sum();
+    let word = if ok { "nothing is missing" } else { "THE COPY IS NOT COMPLETE" };
+    println!("{} records stored in {:.1} s, seed {}: {word}", group(stored), elapsed_ms as f64 / 1000.0, args.seed);
+}
+
+/// Truth and request log beside the database, for the checker and for curious people.
+fn keep(lab: &Lab, folder: &Path) -> Result<(), Failure> {
+    let input = lab.check_input().map_err(internal)?;
+    write_lines(&folder.join("truth.jsonl"), &input.truth)?;
+    write_lines(&folder.join("served.jsonl"), &input.served)?;
+    std::fs::write(folder.join("rules.json"), serde_json::to_vec_pretty(&input.rules)?)?;
+    Ok(())
+}
+
+fn write_lines<T: serde::Serialize>(path: &Path, rows: &[T]) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    for row in rows {
+        serde_json::to_writer(&mut file, row)?;
+        file.write_all(b"\n")?;
+    }
+    Ok(file.flush()?)
+}

@@ -1,0 +1,169 @@
+//! From the command line to a running engine: database, registry, clock, transport.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use patra_core::failpoint::Failpoints;
+use patra_core::hash::Hash32;
+use patra_core::ports::{Clock, NewVersion, Random, Registry};
+use patra_core::registry::{Definition, catalogue, decode, dictionary_rows, to_rows};
+use patra_core::spec::overrides::TriggerOverrides;
+use patra_core::spec::snapshot::Operation;
+use patra_core::time::Timestamp;
+use patra_engine::planner::{Planner, Trigger};
+use patra_store::{Durability, Options, SqliteStore};
+
+use crate::cli::TriggerArgs;
+use crate::clock::{SystemClock, SystemRandom};
+use crate::failure::{Exit, Failure, mistaken};
+
+/// Written as actor of the versions that come with the program.
+pub const BUILT_IN: &str = "built-in";
+
+/// An open database with everything around it.
+pub struct Desk {
+    pub store: Arc<SqliteStore>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+}
+
+impl Desk {
+    /// Opens the database, makes it when it is not there, and brings the built-in catalogue up to date.
+    pub async fn open(database: &str, durability: Durability) -> Result<Desk, Failure> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+        let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
+        let mut options = Options::new(clock.clone(), random.next_u64());
+        options.durability = durability;
+        let store = SqliteStore::open(place_of(database)?, options).await.map_err(|error| {
+            Failure::new(Exit::Database, format!("cannot open the database `{database}`: {error}"))
+        })?;
+        let desk = Desk { store, clock, random };
+        desk.apply_catalogue().await?;
+        Ok(desk)
+    }
+
+    /// Opens a database that must be there already; for commands that only read.
+    pub async fn open_existing(database: &str) -> Result<Desk, Failure> {
+        let place = place_of(database)?;
+        if place != ":memory:" && !Path::new(place).exists() {
+            let missing = Failure::new(Exit::NotFound, format!("there is no database `{place}`"));
+            return Err(missing.hint("`patra harvest SOURCE` makes one; `--database` names another"));
+        }
+        Desk::open(database, Durability::Full).await
+    }
+
+    async fn apply_catalogue(&self) -> Result<(), Failure> {
+        self.store.seed_dictionary(&dictionary_rows()).await?;
+        let known = self.store.versions(None).await?;
+        for entry in catalogue::ALL {
+            let current = known.iter().find(|version| version.provenance == entry.source && version.channel == "stable");
+            // A person's version is never replaced by ours.
+            let ours = current.is_none_or(|version| version.actor == BUILT_IN);
+            let changed = current.is_none_or(|version| version.definition_hash != Hash32::of(entry.text.as_bytes()));
+            if ours && changed {
+                let definition = decode(entry.file, entry.text).map_err(|mistakes| mistaken(&mistakes))?;
+                let apply = Apply { channel: "stable", from: None, actor: BUILT_IN, remark: "built-in catalogue" };
+                self.apply(&definition, entry.text, apply).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes a definition and returns its version.
+    pub async fn apply(&self, definition: &Definition, text: &str, apply: Apply<'_>) -> Result<i64, Failure> {
+        let version = NewVersion {
+            provenance: definition.source().to_owned(),
+            channel: apply.channel.to_owned(),
+            effective_from: apply.from.unwrap_or_else(|| self.clock.now()),
+            definition: text.to_owned(),
+            definition_hash: Hash32::of(text.as_bytes()),
+            actor: apply.actor.to_owned(),
+            remark: apply.remark.to_owned(),
+            rows: to_rows(definition),
+        };
+        Ok(self.store.publish_version(version).await?)
+    }
+
+    pub fn planner(&self) -> Planner {
+        Planner {
+            ledger: self.store.clone(),
+            registry: self.store.clone(),
+            ids: self.store.ids(),
+            failpoints: Failpoints::none(),
+        }
+    }
+
+    /// A source by its name, or a definition file that is applied first. Returns the source's name.
+    pub async fn source_of(&self, source_or_file: &str, channel: &str) -> Result<String, Failure> {
+        if !looks_like_a_file(source_or_file) {
+            return Ok(source_or_file.to_owned());
+        }
+        let (definition, text) = read_definition(Path::new(source_or_file))?;
+        let apply = Apply { channel, from: None, actor: &actor(), remark: source_or_file };
+        self.apply(&definition, &text, apply).await?;
+        Ok(definition.source().to_owned())
+    }
+}
+
+/// How a definition is published.
+pub struct Apply<'a> {
+    pub channel: &'a str,
+    pub from: Option<Timestamp>,
+    pub actor: &'a str,
+    pub remark: &'a str,
+}
+
+/// Who acts, for the audit.
+pub fn actor() -> String {
+    std::env::var("USER").unwrap_or_else(|_| "cli".into())
+}
+
+pub fn looks_like_a_file(text: &str) -> bool {
+    text.ends_with(".yaml") || text.ends_with(".yml") || text.contains(std::path::MAIN_SEPARATOR)
+}
+
+/// Reads and checks a definition file.
+pub fn read_definition(path: &Path) -> Result<(Definition, String), Failure> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Exit::NotFound, format!("cannot read `{shown}`: {error}")))?;
+    let definition = decode(&shown, &text).map_err(|mistakes| mistaken(&mistakes))?;
+    Ok((definition, text))
+}
+
+/// `sqlite:PATH`, `sqlite://PATH` or a plain path.
+fn place_of(database: &str) -> Result<&str, Failure> {
+    if let Some(rest) = database.strip_prefix("sqlite:") {
+        return Ok(rest.strip_prefix("//").unwrap_or(rest));
+    }
+    match database.split_once("://") {
+        Some((scheme, _)) => Err(Failure::new(Exit::Usage, format!("this release cannot use `{scheme}` databases"))
+            .hint("use a path or `sqlite:PATH`")),
+        None => Ok(database),
+    }
+}
+
+/// What the command line asks of a source.
+pub fn trigger(source: String, args: &TriggerArgs) -> Trigger {
+    Trigger {
+        provenance: source,
+        endpoint: args.endpoint.clone(),
+        operation: Operation::Harvest,
+        channel: args.channel.clone(),
+        since: args.since,
+        until: args.until,
+        overrides: TriggerOverrides {
+            base_url: args.base_url.clone(),
+            allow_hosts: args.allow_host.clone(),
+            q: args.query.clone(),
+            params: args.set.iter().cloned().collect(),
+            contact: args.contact.clone(),
+            priority: args.priority,
+            ..TriggerOverrides::default()
+        },
+        scheduler: "CLI".into(),
+        job_id: String::new(),
+        log_id: String::new(),
+        trigger_type: "MANUAL".into(),
+    }
+}

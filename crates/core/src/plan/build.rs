@@ -1,0 +1,198 @@
+//! From what is owed to a plan with its slices and tasks; pure, so that a repeated trigger builds the same plan.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::calendar::UnknownZone;
+use crate::hash::Hash32;
+use crate::id::{Id, IdGen};
+use crate::page::Part;
+use crate::pass::Pass;
+use crate::plan::coverage::{Coverage, Settling, next_plan};
+use crate::plan::slicer::Slicer;
+use crate::ports::{Namespace, NewPlan, NewSlice, NewTask, PlanView, PlanningView};
+use crate::spec::hashes;
+use crate::spec::snapshot::{NamespaceScope, SpecSnapshot};
+use crate::time::{Span, Timestamp};
+use crate::window::Window;
+
+/// Most slices of one plan; the rest is owed to the next one.
+pub const SLICES_MAX: usize = 20_000;
+
+/// One piece of a plan or of a split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Child {
+    pub window: Window,
+    pub part: Option<Part>,
+}
+
+/// What a trigger asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanAsk {
+    pub instance: Id,
+    pub spec: Arc<SpecSnapshot>,
+    /// Database clock.
+    pub now: Timestamp,
+    /// Read nothing dated at or after this.
+    pub until: Option<Timestamp>,
+}
+
+/// The namespace of a spec (K of the invariants).
+pub fn namespace_of(spec: &SpecSnapshot) -> Namespace {
+    let key = match spec.namespace {
+        NamespaceScope::Global => String::new(),
+        NamespaceScope::Expr | NamespaceScope::Custom => {
+            Hash32::of_parts(&[spec.endpoint.as_bytes(), hashes::expr_proto_hash(spec).bytes()]).to_string()
+        }
+    };
+    Namespace {
+        provenance: spec.provenance.clone(),
+        endpoint: spec.endpoint.clone(),
+        operation: spec.operation,
+        cursor_key: spec.window.key.clone(),
+        scope: spec.namespace,
+        key,
+    }
+}
+
+/// Windows that a HARVEST of this spec still owes at `now`, with edges the source can name.
+pub fn owed(ask: &PlanAsk, view: &PlanningView) -> Result<Vec<Window>, UnknownZone> {
+    let window = &ask.spec.window;
+    let slicer = Slicer::new(window)?;
+    let settling = Settling { lag: window.safety_lag, lookback: window.lookback };
+    let source_now = ask.now.minus(view.source_behind.max(Span::ZERO));
+    let limit = source_now.minus(settling.lag).min(ask.until.unwrap_or(Timestamp::MAX));
+    let end = slicer.plan_end(limit);
+    let known = view.finished_to.and_then(|to| Window::new(window.origin, to));
+    let waived: Vec<Window> = view.waived.iter().copied().chain(known).collect();
+    let finished = Coverage::finished(&view.slices, &waived, settling);
+    let raw = next_plan(window.origin, source_now, &finished, settling);
+    Ok(slicer.outward(&raw, end))
+}
+
+/// The plan for what is owed; `None` when nothing is.
+pub fn plan(ask: &PlanAsk, view: &PlanningView, ids: &IdGen) -> Result<Option<NewPlan>, UnknownZone> {
+    let slicer = Slicer::new(&ask.spec.window)?;
+    let windows = owed(ask, view)?;
+    let mut pieces: Vec<Window> = windows.iter().flat_map(|window| slicer.cut(*window)).collect();
+    let whole = pieces.len();
+    pieces.truncate(SLICES_MAX);
+    let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(None) };
+    let Some(window) = Window::new(first.from(), last.to()) else { return Ok(None) };
+    let namespace = namespace_of(&ask.spec);
+    let view_of = PlanView {
+        id: ids.next(),
+        namespace: namespace.clone(),
+        window,
+        spec: ask.spec.clone(),
+        spec_fingerprint: hashes::spec_fingerprint(&ask.spec),
+        expr_proto_hash: hashes::expr_proto_hash(&ask.spec),
+    };
+    let covered = Coverage::of(pieces.iter().copied());
+    let children: Vec<Child> = pieces.iter().map(|window| Child { window: *window, part: None }).collect();
+    Ok(Some(NewPlan {
+        id: view_of.id,
+        instance: ask.instance,
+        plan_key: format!("{}:{}", namespace.hash(), ask.instance),
+        namespace,
+        window,
+        slice_strategy: "TIME".into(),
+        slice_params: json!({ "slice": ask.spec.window.slice, "windows": covered.windows() }),
+        expr_proto_hash: view_of.expr_proto_hash,
+        expr_proto: expr_proto(&ask.spec),
+        spec_fingerprint: view_of.spec_fingerprint,
+        remarks: remarks(&ask.spec, window, children.len(), whole),
+        slices: slices(&view_of, &children, 1, ask.spec.priority, ask.now, ids),
+        finished_to: finished_prefix(ask, view),
+        spec: ask.spec.clone(),
+    }))
+}
+
+fn finished_prefix(ask: &PlanAsk, view: &PlanningView) -> Option<Timestamp> {
+    let window = &ask.spec.window;
+    let settling = Settling { lag: window.safety_lag, lookback: window.lookback };
+    let known = view.finished_to.and_then(|to| Window::new(window.origin, to));
+    let waived: Vec<Window> = view.waived.iter().copied().chain(known).collect();
+    let to = Coverage::finished(&view.slices, &waived, settling).prefix_end(window.origin);
+    (to > window.origin).then_some(to)
+}
+
+/// 14.3.5.
+fn remarks(spec: &SpecSnapshot, window: Window, slices: usize, whole: usize) -> Value {
+    json!({
+        "sliceCount": slices,
+        "deferredSlices": whole - slices,
+        "window": { "from": window.from(), "to": window.to(), "safetyLag": spec.window.safety_lag },
+        "degradation": spec.warnings,
+        "warnings": spec.warnings,
+        "budget": { "rate": spec.rate.windows, "concurrency": spec.rate.concurrency },
+    })
+}
+
+/// The parts of a spec that say what is asked for, without the slice.
+pub fn expr_proto(spec: &SpecSnapshot) -> Value {
+    json!({ "expr": spec.expr, "request": spec.request, "window": { "key": spec.window.key, "boundary": spec.window.boundary } })
+}
+
+/// Slices with their tasks. The same plan and the same piece always give the same keys.
+pub fn slices(
+    plan: &PlanView,
+    pieces: &[Child],
+    first_no: u32,
+    priority: u8,
+    now: Timestamp,
+    ids: &IdGen,
+) -> Vec<NewSlice> {
+    pieces.iter().zip(first_no..).map(|(piece, number)| slice(plan, piece, number, priority, now, ids)).collect()
+}
+
+fn slice(plan: &PlanView, piece: &Child, slice_no: u32, priority: u8, now: Timestamp, ids: &IdGen) -> NewSlice {
+    let spec = &plan.spec;
+    let first = Pass::first_place(spec, piece.window).to_token();
+    let bounds = json!({ "time": piece.window, "part": piece.part });
+    let slice_spec = slice_spec(spec, piece, priority);
+    let expr_hash = hashes::expr_hash(&plan.expr_proto_hash, &bounds);
+    let signature_hash =
+        hashes::slice_signature_hash(&spec.provenance, &spec.endpoint, spec.operation, &expr_hash, &slice_spec);
+    let params =
+        json!({ "window": piece.window, "part": piece.part, "first": first, "twoPhase": spec.detail.is_some() });
+    let idempotent_key = hashes::task_key(&signature_hash, &expr_hash, spec.operation, &plan.id.to_string(), &params);
+    NewSlice {
+        id: ids.next(),
+        slice_no,
+        window: piece.window,
+        part: piece.part.clone(),
+        slice_spec,
+        signature_hash,
+        expr_hash,
+        expr: json!({ "proto": plan.expr_proto_hash, "bounds": bounds, "initial": first }),
+        task: NewTask {
+            id: ids.next(),
+            idempotent_key,
+            params,
+            credential: spec.auth.credential().map(str::to_owned),
+            priority,
+            scheduled_at: now,
+            first_token: first,
+        },
+    }
+}
+
+/// The form of 8.2.2 with its mandatory fields.
+pub fn slice_spec(spec: &SpecSnapshot, piece: &Child, priority: u8) -> Value {
+    let (dimension, id) = match &piece.part {
+        None => ("TIME", Value::Null),
+        Some(Part::IdRange { from, to }) => ("ID", json!({ "from": from, "to": to })),
+        Some(Part::HashBucket { bucket, buckets }) => ("ID", json!({ "hashBucket": bucket, "buckets": buckets })),
+    };
+    let detail = spec.detail.as_ref();
+    json!({
+        "dimension": dimension,
+        "bounds": { "time": piece.window, "id": id },
+        "phase": { "twoPhase": detail.is_some(), "idBatchSize": detail.map(|detail| detail.id_batch_size) },
+        "pagination": { "type": spec.pagination.kind, "initial": Pass::first_place(spec, piece.window).to_token() },
+        "window": { "safetyLag": spec.window.safety_lag, "watermarkKey": spec.window.key },
+        "budget": { "priority": priority, "maxRequests": spec.pagination.max_page },
+    })
+}

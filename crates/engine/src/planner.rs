@@ -1,0 +1,165 @@
+//! The planner: `trigger → schedule instance → compile → plan`, all or nothing, without a request to the source.
+
+use std::sync::Arc;
+
+use patra_core::calendar::UnknownZone;
+use patra_core::failpoint::{Failpoints, Struck};
+use patra_core::id::{Id, IdGen};
+use patra_core::plan::build::{self, PlanAsk};
+use patra_core::ports::{Ledger, LedgerError, NewInstance, Published, Registry, StoredVersion};
+use patra_core::registry::{Diagnostic, from_rows};
+use patra_core::spec::compile::{Compiled, compile};
+use patra_core::spec::overrides::TriggerOverrides;
+use patra_core::spec::snapshot::Operation;
+use patra_core::time::Timestamp;
+use patra_core::window::Window;
+use serde_json::json;
+
+/// What someone asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trigger {
+    pub provenance: String,
+    pub endpoint: Option<String>,
+    pub operation: Operation,
+    pub channel: String,
+    /// Where harvesting begins when this namespace has never been harvested.
+    pub since: Option<Timestamp>,
+    /// Read nothing dated at or after this.
+    pub until: Option<Timestamp>,
+    pub overrides: TriggerOverrides,
+    pub scheduler: String,
+    pub job_id: String,
+    pub log_id: String,
+    pub trigger_type: String,
+}
+
+/// What came of a trigger.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Planned {
+    Created { plan: Id, window: Window, slices: usize, warnings: Vec<String> },
+    /// A plan of the same namespace is still being worked on.
+    Live { plan: Id },
+    NothingOwed,
+}
+
+/// Why there is no plan. The same is written on the schedule instance.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    #[error("there is no source `{provenance}` in the registry")]
+    UnknownSource { provenance: String },
+    #[error("the definition of `{provenance}` cannot be compiled")]
+    Mistakes { provenance: String, mistakes: Vec<Diagnostic> },
+    #[error("`{provenance}` is paused: {reason}")]
+    Paused { provenance: String, reason: String },
+    #[error(transparent)]
+    Zone(#[from] UnknownZone),
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+impl From<Struck> for PlanError {
+    fn from(struck: Struck) -> PlanError {
+        PlanError::Ledger(struck.into())
+    }
+}
+
+pub struct Planner {
+    pub ledger: Arc<dyn Ledger>,
+    pub registry: Arc<dyn Registry>,
+    pub ids: Arc<IdGen>,
+    pub failpoints: Failpoints,
+}
+
+impl Planner {
+    /// Plans what the trigger asks for. A second call while the plan is live returns that plan (INV-39).
+    pub async fn plan(&self, trigger: &Trigger) -> Result<Planned, PlanError> {
+        let instance = self.open(trigger).await?;
+        self.failpoints.hit("plan.instance")?;
+        let planned = self.plan_instance(instance, trigger).await;
+        let remarks = match &planned {
+            Ok(Planned::Created { plan, slices, warnings, .. }) => {
+                json!({ "outcome": "PLANNED", "plan": plan, "slices": slices, "warnings": warnings })
+            }
+            Ok(Planned::Live { plan }) => json!({ "outcome": "LIVE", "plan": plan }),
+            Ok(Planned::NothingOwed) => json!({ "outcome": "NOTHING_OWED" }),
+            Err(error) => json!({ "outcome": "REFUSED", "error": error.to_string(), "mistakes": mistakes_of(error) }),
+        };
+        self.ledger.remark_instance(instance, remarks).await?;
+        planned
+    }
+
+    async fn open(&self, trigger: &Trigger) -> Result<Id, LedgerError> {
+        let id = self.ids.next();
+        let overrides = &trigger.overrides;
+        let instance = NewInstance {
+            id,
+            scheduler: trigger.scheduler.clone(),
+            job_id: trigger.job_id.clone(),
+            log_id: trigger.log_id.clone(),
+            trigger_type: trigger.trigger_type.clone(),
+            provenance: trigger.provenance.clone(),
+            endpoint: trigger.endpoint.clone().unwrap_or_default(),
+            operation: trigger.operation,
+            channel: trigger.channel.clone(),
+            params: json!({
+                "since": trigger.since,
+                "until": trigger.until,
+                "q": overrides.q,
+                "baseUrl": overrides.base_url,
+                "set": overrides.params,
+                "priority": overrides.priority,
+            }),
+        };
+        self.ledger.open_instance(instance).await?;
+        Ok(id)
+    }
+
+    async fn plan_instance(&self, instance: Id, trigger: &Trigger) -> Result<Planned, PlanError> {
+        let spec = self.compile(trigger).await?.spec;
+        self.failpoints.hit("plan.compiled")?;
+        let namespace = build::namespace_of(&spec);
+        let view = self.ledger.planning_view(&namespace).await?;
+        if let Some(reason) = view.paused {
+            return Err(PlanError::Paused { provenance: trigger.provenance.clone(), reason });
+        }
+        if let Some(plan) = view.live_plan {
+            return Ok(Planned::Live { plan });
+        }
+        let ask = PlanAsk { instance, spec: Arc::new(spec), now: self.ledger.database_now(), until: trigger.until };
+        let Some(plan) = build::plan(&ask, &view, &self.ids)? else { return Ok(Planned::NothingOwed) };
+        let (window, slices, warnings) = (plan.window, plan.slices.len(), ask.spec.warnings.clone());
+        let published = self.ledger.publish_plan(plan).await?;
+        self.failpoints.hit("plan.published")?;
+        Ok(match published {
+            Published::Created(plan) => Planned::Created { plan, window, slices, warnings },
+            Published::Existing(plan) => Planned::Live { plan },
+        })
+    }
+
+    /// The spec a trigger would run with, from the registry version in force on its channel.
+    pub async fn compile(&self, trigger: &Trigger) -> Result<Compiled, PlanError> {
+        let provenance = &trigger.provenance;
+        let at = self.ledger.database_now();
+        let unknown = || PlanError::UnknownSource { provenance: provenance.clone() };
+        let version = self.registry.version_at(provenance, &trigger.channel, at).await?.ok_or_else(unknown)?;
+        compile_version(&version, trigger)
+            .map_err(|mistakes| PlanError::Mistakes { provenance: provenance.clone(), mistakes })
+    }
+}
+
+fn compile_version(version: &StoredVersion, trigger: &Trigger) -> Result<Compiled, Vec<Diagnostic>> {
+    let definition = from_rows(&version.rows)?;
+    let mut overrides = trigger.overrides.clone();
+    if let Some(since) = trigger.since {
+        overrides.params.insert("window.origin".into(), since.to_string());
+    }
+    let endpoint = trigger.endpoint.as_deref();
+    compile(&definition, endpoint, trigger.operation, &overrides, version.version, &version.channel)
+}
+
+fn mistakes_of(error: &PlanError) -> Vec<String> {
+    match error {
+        PlanError::Mistakes { mistakes, .. } => mistakes.iter().map(ToString::to_string).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,65 @@
+//! The verdict on a laboratory: truth, request log and database handed to the checker.
+
+use patra_checker::{CheckInput, Kind, ServedRow, TruthRow, Verdict};
+use patra_sim::{Counters, Source};
+
+use super::rules::rules_of;
+use super::{Lab, LabResult};
+
+impl Lab {
+    /// What the checker finds, now.
+    pub fn verdict(&self) -> LabResult<Verdict> {
+        let input = self.check_input()?;
+        self.runtime.block_on(patra_checker::check(&input)).map_err(|error| error.to_string())
+    }
+
+    /// Everything the checker reads.
+    pub fn check_input(&self) -> LabResult<CheckInput> {
+        let mut input = CheckInput { database: self.plan.database.clone(), ..CheckInput::default() };
+        for source in &self.plan.sources {
+            let compiled = self.runtime.block_on(self.planner().compile(&self.trigger(*source)));
+            let spec = compiled.map_err(|error| error.to_string())?.spec;
+            input.rules.push(rules_of(*source, &spec));
+            let world = self.world.lock();
+            input.truth.extend(world.truth_rows(*source).into_iter().map(truth_row));
+            input.served.extend(world.served(*source).iter().map(served_row));
+        }
+        Ok(input)
+    }
+
+    pub fn counters(&self, source: Source) -> Counters {
+        self.world.lock().counters(source).clone()
+    }
+}
+
+fn truth_row(row: patra_sim::TruthRow) -> TruthRow {
+    TruthRow {
+        source: row.source,
+        id: row.id,
+        version: row.version,
+        updated_at: row.updated_at,
+        visible_at: row.visible_at,
+        deleted: row.deleted,
+        same_content_as: row.same_content_as,
+        detail_missing: row.detail_missing,
+        payload_sha256: row.payload_sha256,
+    }
+}
+
+fn served_row(row: &patra_sim::ServedRow) -> ServedRow {
+    ServedRow {
+        source: row.source.clone(),
+        at_us: row.at_us,
+        method: row.method.clone(),
+        path_query: row.path_query.clone(),
+        status: row.status,
+        fault: row.fault.clone(),
+        response_sha256: row.response_sha256.clone(),
+        items: row.items.clone(),
+        kind: match row.kind {
+            patra_sim::Kind::Search => Kind::Search,
+            patra_sim::Kind::Detail => Kind::Detail,
+        },
+        token: row.token.clone(),
+    }
+}

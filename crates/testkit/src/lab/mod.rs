@@ -1,0 +1,249 @@
+//! One laboratory: a world, a database, a planner and workers, all on one virtual clock.
+
+mod judge;
+mod rules;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use patra_core::failpoint::Failpoints;
+use patra_core::ports::{Clock, Gate, Ledger, Registry};
+use patra_core::registry::{decode, dictionary_rows, to_rows};
+use patra_core::spec::overrides::TriggerOverrides;
+use patra_core::spec::snapshot::Operation;
+use patra_core::time::{Span, Timestamp};
+use patra_engine::executor::{Executor, Outside};
+use patra_engine::gate::LocalGate;
+use patra_engine::notice::Notices;
+use patra_engine::planner::{PlanError, Planned, Planner, Trigger};
+use patra_engine::settings::Settings;
+use patra_sim::blocking::BlockingLedger;
+use patra_sim::transport::{HOST, SeededRandom, SimTransport};
+use patra_sim::vtime::{Scheduler, Turn, VirtualTime};
+use patra_sim::{FaultLevel, FaultPlan, SharedWorld, Source, World, WorldPlan};
+use patra_source::{EnvFileSecrets, SourceReader};
+use patra_store::{Durability, Options, SqliteStore};
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+pub use rules::definition_of;
+
+/// 2026-03-01T00:00:00Z, the first day of every laboratory's history.
+pub const HISTORY_FROM: Timestamp = Timestamp::from_seconds(1_772_323_200);
+
+/// What a laboratory is to be.
+#[derive(Clone, Debug)]
+pub struct LabPlan {
+    pub seed: u64,
+    pub records: u64,
+    pub sources: Vec<Source>,
+    pub faults: FaultLevel,
+    pub history: Span,
+    /// How long after the history new versions go on to appear.
+    pub live: Span,
+    pub workers: usize,
+    pub database: PathBuf,
+    pub settings: Settings,
+    /// `--set` for every source.
+    pub set: Vec<(String, String)>,
+    /// Smaller result caps than the real ones, so that small worlds are split too.
+    pub caps: Vec<(Source, usize)>,
+    pub mutate_every: u64,
+}
+
+impl LabPlan {
+    pub fn new(seed: u64, records: u64, database: impl Into<PathBuf>) -> LabPlan {
+        LabPlan {
+            seed,
+            records,
+            sources: Source::ALL.to_vec(),
+            faults: FaultLevel::None,
+            history: Span::DAY.times(4),
+            live: Span::DAY,
+            workers: 4,
+            database: database.into(),
+            settings: Settings { poll: Span::from_seconds(5), ..Settings::default() },
+            set: Vec::new(),
+            caps: Vec::new(),
+            mutate_every: 7,
+        }
+    }
+}
+
+/// A laboratory with its doors closed: everything that happens in it follows from the plan.
+pub struct Lab {
+    pub plan: LabPlan,
+    pub runtime: Runtime,
+    pub time: VirtualTime,
+    pub world: SharedWorld,
+    pub store: Arc<SqliteStore>,
+    pub ledger: Arc<dyn Ledger>,
+    pub failpoints: Failpoints,
+    notices: Arc<dyn Notices>,
+    stop: CancellationToken,
+    starts: u64,
+}
+
+/// A laboratory that cannot be set up is a defect, told as text.
+pub type LabResult<T> = Result<T, String>;
+
+impl Lab {
+    /// Builds the world, opens the database and publishes the definitions.
+    pub fn open(plan: LabPlan, failpoints: Failpoints, notices: Arc<dyn Notices>) -> LabResult<Lab> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .map_err(|error| error.to_string())?;
+        let time = VirtualTime::starting_at(HISTORY_FROM.plus(plan.history));
+        let world = SharedWorld::new(World::new(world_plan(&plan)));
+        let mut options = Options::new(Arc::new(time.clone()), plan.seed);
+        options.durability = Durability::Normal;
+        options.failpoints = failpoints.clone();
+        let place = plan.database.to_string_lossy().into_owned();
+        let store = runtime.block_on(SqliteStore::open(&place, options)).map_err(|error| error.to_string())?;
+        let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.handle().clone()));
+        let stop = CancellationToken::new();
+        let lab = Lab { plan, runtime, time, world, store, ledger, failpoints, notices, stop, starts: 0 };
+        lab.publish_definitions()?;
+        Ok(lab)
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.time.now()
+    }
+
+    fn publish_definitions(&self) -> LabResult<()> {
+        let seeded = self.runtime.block_on(self.store.seed_dictionary(&dictionary_rows()));
+        seeded.map_err(|error| error.to_string())?;
+        for source in &self.plan.sources {
+            let (file, text) = definition_of(*source);
+            self.publish(file, text)?;
+        }
+        Ok(())
+    }
+
+    /// Publishes a definition, as `patra registry apply` does.
+    pub fn publish(&self, file: &str, text: &str) -> LabResult<i64> {
+        let definition = decode(file, text).map_err(|mistakes| join(&mistakes))?;
+        let version = patra_core::ports::NewVersion {
+            provenance: definition.source().to_owned(),
+            channel: "stable".into(),
+            effective_from: self.now(),
+            definition: text.to_owned(),
+            definition_hash: patra_core::hash::Hash32::of(text.as_bytes()),
+            actor: "lab".into(),
+            remark: String::new(),
+            rows: to_rows(&definition),
+        };
+        self.runtime.block_on(self.store.publish_version(version)).map_err(|error| error.to_string())
+    }
+
+    pub fn trigger(&self, source: Source) -> Trigger {
+        let overrides = TriggerOverrides {
+            base_url: Some(format!("http://{HOST}/{}", source.name())),
+            allow_hosts: vec![format!("{HOST}:80")],
+            params: self.plan.set.iter().cloned().collect(),
+            contact: Some("lab@example.org".into()),
+            ..TriggerOverrides::default()
+        };
+        Trigger {
+            provenance: source.name().to_owned(),
+            endpoint: None,
+            operation: Operation::Harvest,
+            channel: "stable".into(),
+            since: Some(HISTORY_FROM),
+            until: None,
+            overrides,
+            scheduler: "LAB".into(),
+            job_id: String::new(),
+            log_id: String::new(),
+            trigger_type: "MANUAL".into(),
+        }
+    }
+
+    pub fn planner(&self) -> Planner {
+        Planner {
+            ledger: self.store.clone(),
+            registry: self.store.clone(),
+            ids: self.store.ids(),
+            failpoints: self.failpoints.clone(),
+        }
+    }
+
+    /// Plans one source; the error of a failpoint is passed on.
+    pub fn plan_source(&self, source: Source) -> Result<Planned, PlanError> {
+        self.runtime.block_on(self.planner().plan(&self.trigger(source)))
+    }
+
+    /// A fresh process: a gate and an executor of its own, sharing only the database and the world.
+    pub fn process(&mut self) -> Arc<Executor> {
+        self.starts += 1;
+        let clock: Arc<dyn Clock> = Arc::new(self.time.clone());
+        let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(clock.clone(), self.failpoints.clone()));
+        let transport = Arc::new(SimTransport::new(self.world.clone(), clock.clone()));
+        let source = SourceReader::new(transport, Arc::new(EnvFileSecrets), gate.clone(), clock.clone());
+        let outside = Outside {
+            ledger: self.ledger.clone(),
+            source: Arc::new(source),
+            gate,
+            clock,
+            random: Arc::new(SeededRandom::new(self.plan.seed ^ (self.starts << 32))),
+            ids: self.store.ids(),
+            notices: self.notices.clone(),
+            failpoints: self.failpoints.clone(),
+            settings: self.plan.settings,
+        };
+        Arc::new(Executor::new(outside, None, self.stop.clone()))
+    }
+
+    /// Adds a worker of a process to a scheduler.
+    pub fn spawn(&self, scheduler: &mut Scheduler, process: &Arc<Executor>, name: String) -> usize {
+        let process = process.clone();
+        scheduler.spawn(async move {
+            if let Err(error) = process.drain(&name).await {
+                tracing::warn!("worker {name} stopped: {error}");
+            }
+        })
+    }
+
+    /// Works everything off with healthy workers of one process.
+    pub fn drain(&mut self) {
+        let mut scheduler = Scheduler::new(self.time.clone(), self.plan.seed ^ self.starts);
+        let process = self.process();
+        for worker in 0..self.plan.workers {
+            self.spawn(&mut scheduler, &process, format!("w{worker}"));
+        }
+        while scheduler.turn() != Turn::Idle {}
+    }
+
+    /// Plans every source and works the plans off.
+    pub fn round(&mut self) -> LabResult<()> {
+        for source in self.plan.sources.clone() {
+            self.plan_source(source).map_err(|error| format!("{}: {error}", source.name()))?;
+        }
+        self.drain();
+        Ok(())
+    }
+
+    pub fn database(&self) -> &Path {
+        &self.plan.database
+    }
+}
+
+fn world_plan(plan: &LabPlan) -> WorldPlan {
+    let (from, to) = (HISTORY_FROM.micros(), HISTORY_FROM.plus(plan.history).micros());
+    let mut world = WorldPlan::new(plan.seed, plan.records as usize, from, to);
+    world.sources = plan.sources.clone();
+    world.faults = FaultPlan::new(plan.faults, plan.seed);
+    world.live_to = HISTORY_FROM.plus(plan.history).plus(plan.live).micros();
+    world.lag_us = rules::LAG.micros();
+    world.lookback_us = rules::LOOKBACK.micros();
+    world.caps = plan.caps.clone();
+    world.mutate_every = plan.mutate_every as _;
+    world
+}
+
+fn join(mistakes: &[patra_core::registry::Diagnostic]) -> String {
+    mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
