@@ -176,9 +176,7 @@ impl Decoder {
                 text.as_str().into()
             }
             Body::List(items) => items.iter().map(|item| self.json(item)).collect::<Vec<_>>().into(),
-            Body::Map(entries) => {
-                entries.iter().map(|entry| (entry.key.clone(), self.json(&entry.value))).collect()
-            }
+            Body::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), self.json(&entry.value))).collect(),
         }
     }
 
@@ -211,9 +209,8 @@ impl Decoder {
             name => format!("`{name}` cannot be {}", node.kind()),
         };
         let found = if matches!(kind, Kind::Secret) { node.kind().to_owned() } else { node.shown() };
-        let mistake = Diagnostic::error("wrong_type", &self.places.file, node.at, message)
-            .found(found)
-            .expected(kind.expected());
+        let mistake =
+            Diagnostic::error("wrong_type", &self.places.file, node.at, message).found(found).expected(kind.expected());
         self.mistakes.push(mistake);
     }
 }

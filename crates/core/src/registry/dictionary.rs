@@ -211,9 +211,19 @@ mod tests {
     #[test]
     fn every_dictionary_type_of_the_specification_is_seeded() {
         for code in [
-            "ing_scheduler", "ing_trigger_type", "ing_operation", "ing_slice_strategy", "ing_task_status",
-            "ing_task_run_status", "ing_batch_status", "ing_namespace_scope", "ing_cursor_type", "ing_cursor_direction",
-            "ing_plan_status", "ing_slice_status", "http_method",
+            "ing_scheduler",
+            "ing_trigger_type",
+            "ing_operation",
+            "ing_slice_strategy",
+            "ing_task_status",
+            "ing_task_run_status",
+            "ing_batch_status",
+            "ing_namespace_scope",
+            "ing_cursor_type",
+            "ing_cursor_direction",
+            "ing_plan_status",
+            "ing_slice_status",
+            "http_method",
         ] {
             assert!(dictionary_rows().types.iter().any(|(kind, _)| kind == code), "{code}");
         }

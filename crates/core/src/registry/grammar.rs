@@ -100,7 +100,8 @@ impl Kind {
             Kind::Pattern => "a regular expression".into(),
             Kind::Secret => "a reference such as env:NAME or file:/run/secrets/name".into(),
             Kind::Code(code) => {
-                let words = super::dictionary::dictionary(code).map(|dictionary| dictionary.words()).unwrap_or_default();
+                let words =
+                    super::dictionary::dictionary(code).map(|dictionary| dictionary.words()).unwrap_or_default();
                 format!("one of {}", words.join(", "))
             }
             Kind::List(kind) => format!("a list, each {}", kind.expected()),

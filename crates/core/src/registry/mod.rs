@@ -13,6 +13,7 @@ pub(crate) mod endpoint_keys;
 pub mod grammar;
 pub mod rows;
 pub(crate) mod scalars;
+pub mod schema;
 pub(crate) mod source_keys;
 pub mod yaml;
 
@@ -21,3 +22,4 @@ pub use definition::{Definition, Map, Places, Value};
 pub use diagnostic::{At, Diagnostic, Severity};
 pub use dictionary::{dictionary, dictionary_rows};
 pub use rows::{from_rows, to_rows};
+pub use schema::definition_schema;

@@ -224,8 +224,7 @@ impl<'a> Reader<'a> {
 
     fn rate(&self, endpoint: &str, credential: &str) -> Result<Map, BadRow> {
         let named = Cell::Text(credential.to_owned());
-        let wanted =
-            |row: &RegistryRow| row.endpoint == endpoint && row.columns.get("credential_name") == Some(&named);
+        let wanted = |row: &RegistryRow| row.endpoint == endpoint && row.columns.get("credential_name") == Some(&named);
         match self.sorted(RATE_CFG, wanted).first() {
             Some(row) => cells::read(&row.columns, &RATE, RATE_CFG),
             None => Ok(Map::default()),

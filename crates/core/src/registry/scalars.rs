@@ -74,7 +74,8 @@ pub(crate) fn read_text(text: &str, kind: &Kind) -> Result<Value, Wrong> {
         Kind::Name => Err(wrong("bad_name", text, format!("`{text}` cannot be a name"))),
         Kind::Span => span(text),
         Kind::Time => {
-            let time: Timestamp = text.parse().map_err(|_| wrong("bad_time", text, format!("`{text}` is not a time")))?;
+            let time: Timestamp =
+                text.parse().map_err(|_| wrong("bad_time", text, format!("`{text}` is not a time")))?;
             Ok(Value::Text(time.to_string()))
         }
         Kind::Zone => match calendar::zone_of(text) {

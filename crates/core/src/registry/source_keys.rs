@@ -12,8 +12,17 @@ pub static SOURCE: Block = Block {
         key("description", "description", Kind::Text, "What the source holds, and its terms of use."),
         required(rows("base_url", Kind::Url, "Scheme, host and base path; no request leaves this origin.")),
         flat("identity", &IDENTITY, "How we introduce ourselves."),
-        key("settings", "settings", Kind::Map, "Values a deployment may set, with their defaults; `${settings.NAME}` in `identity`."),
-        rows("credentials", Kind::Table(&Kind::Block(&CREDENTIAL)), "Credentials by name; the first that fits is used."),
+        key(
+            "settings",
+            "settings",
+            Kind::Map,
+            "Values a deployment may set, with their defaults; `${settings.NAME}` in `identity`.",
+        ),
+        rows(
+            "credentials",
+            Kind::Table(&Kind::Block(&CREDENTIAL)),
+            "Credentials by name; the first that fits is used.",
+        ),
         rows("http", Kind::Block(&HTTP), "Transport manners."),
         rows("rate", Kind::Block(&RATE), "Limits of the source."),
         rows("retry", Kind::Block(&RETRY), "How failed requests are repeated."),
@@ -21,7 +30,11 @@ pub static SOURCE: Block = Block {
         flat("quarantine", &QUARANTINE, "When bad records mean that the format has changed."),
         rows("defaults", Kind::Block(&DEFAULTS), "What every endpoint starts from."),
         required(rows("endpoints", Kind::Table(&Kind::Block(&ENDPOINT)), "Endpoints by name.")),
-        rows("queries", Kind::Table(&Kind::Block(&QUERY)), "Fields of the query language and how they are written here."),
+        rows(
+            "queries",
+            Kind::Table(&Kind::Block(&QUERY)),
+            "Fields of the query language and how they are written here.",
+        ),
     ],
 };
 
@@ -63,7 +76,12 @@ pub static HTTP: Block = Block {
     doc: "Transport manners.",
     keys: &[
         key("allow_http", "allow_http", Kind::Flag, "Allow requests without encryption."),
-        key("allow_hosts", "allow_hosts", Kind::List(&Kind::Text), "`host:port` exceptions to the refusal of private addresses."),
+        key(
+            "allow_hosts",
+            "allow_hosts",
+            Kind::List(&Kind::Text),
+            "`host:port` exceptions to the refusal of private addresses.",
+        ),
         key("connect_timeout", "connect_timeout", Kind::Span, "Longest wait for a connection (PT10S)."),
         key("read_timeout", "read_timeout", Kind::Span, "Longest silence while reading (PT30S)."),
         key("total_timeout", "total_timeout", Kind::Span, "Longest request, at most PT2M (PT2M)."),
@@ -85,7 +103,12 @@ pub static RATE: Block = Block {
         key("windows", "rate_windows", Kind::List(&Kind::Block(&RATE_WINDOW)), "Other windows, e.g. 500 in PT5M."),
         key("burst", "burst", integer(1, 10_000), "Requests that may start at once (1)."),
         key("concurrency", "concurrency", integer(1, 1_000), "Requests under way at once, in the whole fleet (1)."),
-        key("key", "key_parts", Kind::List(&Kind::Code("rate_key_part")), "What shares the limit ([source, credential])."),
+        key(
+            "key",
+            "key_parts",
+            Kind::List(&Kind::Code("rate_key_part")),
+            "What shares the limit ([source, credential]).",
+        ),
         key("respect_headers", "respect_headers", Kind::Flag, "Follow the source's limit headers (true)."),
         key("cost", "permit_cost", integer(1, 1_000), "Permits one request takes (1)."),
     ],
@@ -109,7 +132,12 @@ pub static RETRY: Block = Block {
         key("longest", "backoff_longest", Kind::Span, "Longest delay (PT30S)."),
         key("jitter", "jitter_share", Kind::Share, "Share of the delay that is random (20%)."),
         key("attempts", "attempts_max", integer(1, 20), "Requests for one page before the run fails (5)."),
-        key("statuses", "retry_statuses", Kind::List(&integer(400, 599)), "Extra statuses to retry beside 408, 429 and 5xx."),
+        key(
+            "statuses",
+            "retry_statuses",
+            Kind::List(&integer(400, 599)),
+            "Extra statuses to retry beside 408, 429 and 5xx.",
+        ),
     ],
 };
 

@@ -251,7 +251,9 @@ mod tests {
         let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
         for level in 1..8 {
             let before = level - 1;
-            bomb.push_str(&format!("a{level}: &a{level} [*a{before}, *a{before}, *a{before}, *a{before}, *a{before}]\n"));
+            bomb.push_str(&format!(
+                "a{level}: &a{level} [*a{before}, *a{before}, *a{before}, *a{before}, *a{before}]\n"
+            ));
         }
         assert_eq!(parse("f", &bomb).unwrap_err().code, "yaml");
     }

@@ -103,8 +103,7 @@ impl Checker<'_> {
         let pagination = &self.spec.pagination;
         let by_answer = matches!(pagination.kind, PagingKind::Token | PagingKind::Url);
         if by_answer && pagination.next_token.is_none() && pagination.next_url.is_none() {
-            let (kind, what) =
-                if pagination.kind == PagingKind::Token { ("token", "token") } else { ("url", "URL") };
+            let (kind, what) = if pagination.kind == PagingKind::Token { ("token", "token") } else { ("url", "URL") };
             let message = format!("paging by {kind} needs `next`, the path of the next {what}");
             self.error("next_missing", "pagination.type", message, "add `pagination.next`");
         }
@@ -141,7 +140,8 @@ impl Checker<'_> {
             self.error("size_over_max", "pagination.size", message, "lower `size`");
         }
         if pagination.overlap >= pagination.size {
-            let message = format!("an overlap of {} leaves nothing of a page of {}", pagination.overlap, pagination.size);
+            let message =
+                format!("an overlap of {} leaves nothing of a page of {}", pagination.overlap, pagination.size);
             self.error("overlap", "pagination.overlap", message, "lower `overlap`");
         }
         if let (Some(cap), Some(most)) = (pagination.result_cap, pagination.max_per_slice)
@@ -210,7 +210,8 @@ impl Checker<'_> {
         let filtered = window.client_filter && window.ordered.is_some();
         if by_windows && !window.updated_since && !filtered {
             let message = "the source does not filter by time, and nothing says that we can";
-            let hint = "only UPDATE is possible; or declare `updated_since: true`, or `client_filter: true` and `ordered`";
+            let hint =
+                "only UPDATE is possible; or declare `updated_since: true`, or `client_filter: true` and `ordered`";
             self.error("harvest_unfiltered", "window.updated_since", message, hint);
         }
         let half = matches!(window.boundary.kind, BoundaryKind::FromOnly | BoundaryKind::None);
@@ -295,7 +296,8 @@ impl Checker<'_> {
 
     fn paths_of(&mut self, response: &ResponseSpec, base: &str) {
         let format = response.format;
-        for (name, list) in [("items", &response.items), ("id", &response.id), ("hash_exclude", &response.hash_exclude)] {
+        for (name, list) in [("items", &response.items), ("id", &response.id), ("hash_exclude", &response.hash_exclude)]
+        {
             for (at, text) in list.iter().enumerate() {
                 self.path(&format!("{base}.response.{name}.{at}"), text, format);
             }
@@ -337,7 +339,12 @@ impl Checker<'_> {
         });
         if let Some(over) = over {
             let message = format!("{} requests in {} are more than the source allows", over.requests, over.per);
-            self.error("rate_over_declared", "rate.windows", message, "a trigger can slow a source down, not speed it up");
+            self.error(
+                "rate_over_declared",
+                "rate.windows",
+                message,
+                "a trigger can slow a source down, not speed it up",
+            );
         }
         if retry.first > retry.longest {
             let message = format!("the first delay {} is longer than the longest {}", retry.first, retry.longest);
@@ -381,7 +388,11 @@ impl Checker<'_> {
         let (response, window, pagination) = (&self.spec.response, &self.spec.window, &self.spec.pagination);
         let counted = matches!(pagination.kind, PagingKind::Offset | PagingKind::Page);
         if response.total.is_none() {
-            self.warn("no_total", "response.total", "the source gives no total; completeness rests on the end of pages");
+            self.warn(
+                "no_total",
+                "response.total",
+                "the source gives no total; completeness rests on the end of pages",
+            );
         } else if response.total_tolerance > 0.0 {
             let percent = response.total_tolerance * 100.0;
             let message = format!("totals are approximate: up to {percent} % may be missing");

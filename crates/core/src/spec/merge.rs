@@ -209,7 +209,15 @@ impl Merged {
     }
 
     /// Lays the values of one block over what is there.
-    pub fn layer(&mut self, prefix: &str, map: Option<&Map>, block: &'static Block, level: Level, table: &str, base: &str) {
+    pub fn layer(
+        &mut self,
+        prefix: &str,
+        map: Option<&Map>,
+        block: &'static Block,
+        level: Level,
+        table: &str,
+        base: &str,
+    ) {
         let Some(map) = map else { return };
         for key in block.keys {
             let Some(value) = map.get(key.name) else { continue };
