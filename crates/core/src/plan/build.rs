@@ -100,7 +100,7 @@ pub fn plan(ask: &PlanAsk, view: &PlanningView, ids: &IdGen) -> Result<Option<Ne
         slice_strategy: "TIME".into(),
         slice_params: json!({ "slice": ask.spec.window.slice, "windows": covered.windows() }),
         expr_proto_hash: view_of.expr_proto_hash,
-        expr_proto: expr_proto(&ask.spec),
+        expr_proto: hashes::expr_proto(&ask.spec),
         spec_fingerprint: view_of.spec_fingerprint,
         remarks: remarks(&ask.spec, window, children.len(), whole),
         slices: slices(&view_of, &children, 1, ask.spec.priority, ask.now, ids),
@@ -130,11 +130,6 @@ fn remarks(spec: &SpecSnapshot, window: Window, slices: usize, whole: usize) -> 
     })
 }
 
-/// The parts of a spec that say what is asked for, without the slice.
-pub fn expr_proto(spec: &SpecSnapshot) -> Value {
-    json!({ "expr": spec.expr, "request": spec.request, "window": { "key": spec.window.key, "boundary": spec.window.boundary } })
-}
-
 /// Slices with their tasks. The same plan and the same piece always give the same keys.
 pub fn slices(
     plan: &PlanView,
@@ -152,12 +147,12 @@ fn slice(plan: &PlanView, piece: &Child, slice_no: u32, priority: u8, now: Times
     let first = Pass::first_place(spec, piece.window).to_token();
     let bounds = json!({ "time": piece.window, "part": piece.part });
     let slice_spec = slice_spec(spec, piece, priority);
-    let expr_hash = hashes::expr_hash(&plan.expr_proto_hash, &bounds);
+    let expr_hash = hashes::expr_hash(plan.expr_proto_hash, &bounds);
     let signature_hash =
-        hashes::slice_signature_hash(&spec.provenance, &spec.endpoint, spec.operation, &expr_hash, &slice_spec);
+        hashes::slice_signature_hash(&spec.provenance, &spec.endpoint, spec.operation, expr_hash, &slice_spec);
     let params =
         json!({ "window": piece.window, "part": piece.part, "first": first, "twoPhase": spec.detail.is_some() });
-    let idempotent_key = hashes::task_key(&signature_hash, &expr_hash, spec.operation, &plan.id.to_string(), &params);
+    let idempotent_key = hashes::task_key(signature_hash, expr_hash, spec.operation, plan.id.0, &params);
     NewSlice {
         id: ids.next(),
         slice_no,

@@ -1,5 +1,20 @@
 //! The compiled specification of one endpoint, and what its failures mean.
 
+mod auth;
+pub mod checks;
+pub mod compile;
+mod derive;
 pub mod errors;
+pub mod hashes;
+mod merge;
+pub mod origin;
+pub mod overrides;
 pub mod sample;
 pub mod snapshot;
+
+pub use compile::{Compiled, compile};
+pub use origin::{Level, Origin};
+pub use overrides::TriggerOverrides;
+
+#[cfg(test)]
+mod tests;
