@@ -185,7 +185,7 @@ CREATE TABLE ing_task_run_batch (
     total_hint INTEGER,
     -- Short hashes of the page's ids, eight bytes each, in page order.
     page_ids BLOB,
-    -- Two-phase search: the ids themselves, one a line.
+    -- Two-phase search: the ids themselves, a JSON array.
     id_list TEXT,
     spec_fingerprint TEXT,
     source_now TEXT,
@@ -360,6 +360,7 @@ CREATE TABLE ing_missing_id (
     status_code TEXT NOT NULL CHECK (status_code IN ('OPEN','FOUND','TOMBSTONE'))
 );
 CREATE UNIQUE INDEX uk_missing_id ON ing_missing_id (provenance_code, endpoint_name, provider_id);
+CREATE INDEX idx_missing_due ON ing_missing_id (provenance_code, endpoint_name, status_code, next_try_at);
 
 CREATE TABLE ing_page_body (
     hash BLOB PRIMARY KEY,

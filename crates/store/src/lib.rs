@@ -1,1 +1,29 @@
-//! Placeholder.
+//! The SQL side of the ports. Today SQLite; one text per statement serves the other databases too.
+//!
+//! [`SqliteStore`] keeps the ledger ([`patra_core::ports::Ledger`]), the registry and the read side. Every step is
+//! one transaction in a task of its own: a caller that goes away cannot leave one open, and a step that fails leaves
+//! nothing behind. Reading order: [`plan`] publishes, [`claim`] leases, [`commit`] is T1, [`finish`] is T2,
+//! [`coverage`] moves the watermark.
+
+mod claim;
+mod commit;
+mod coverage;
+mod db;
+mod dialect;
+mod error;
+mod finish;
+mod ledger;
+mod migrate;
+mod pass;
+mod plan;
+mod records;
+mod rows;
+mod sql;
+mod stats;
+mod step;
+mod store;
+mod value;
+mod worker;
+
+pub use error::StoreError;
+pub use store::{Durability, Options, SqliteStore};

@@ -1,0 +1,332 @@
+//! T1, the batch commit: one page becomes records.
+//!
+//! Fence, records, outbox, quarantine, body, batch row, the row of the next page: visible together or not at all
+//! (INV-26). What needs no lock (compressing, hashing, sorting) is done before the transaction begins. A commit that
+//! is repeated with the same batch id finds its own row and changes nothing.
+
+use std::sync::Arc;
+
+use patra_core::hash::Hash32;
+use patra_core::ports::{BatchCommit, Committed, Counts, Lease, LedgerError, OpenBatch};
+use patra_core::record::dedupe;
+use patra_core::states::{BatchEvent, BatchState, TaskState};
+use patra_core::time::{Span, Timestamp};
+use serde_json::{Map, json};
+
+use crate::db::Tx;
+use crate::error::DbError;
+use crate::records::{PageOwner, store_records};
+use crate::rows::{BatchOwner, open_batch};
+use crate::stats;
+use crate::step::ended;
+use crate::store::Inner;
+use crate::value::{Row, Value, params};
+
+/// Raw bytes kept of a quarantined record.
+const RAW_MAX: usize = 64 * 1024;
+/// Bodies above this are compressed off the runtime's threads.
+const INLINE_BODY_MAX: usize = 256 * 1024;
+const ZSTD_LEVEL: i32 = 1;
+const MISSING_RETRY: Span = Span::DAY;
+
+pub(crate) const FENCE: &str = "-- task.fence
+    UPDATE ing_task SET last_pass = :pass_no, last_seq = :seq_no, lost_count = 0, updated_at = :now
+     WHERE id = :task AND lease_epoch = :epoch AND run_uuid = :run_uuid AND status_code = :running";
+pub(crate) const READ_BATCH: &str = "-- batch.read
+    SELECT id, expr_hash, provenance_code, endpoint_name, operation_code, pass_no, seq_no, status_code, stats
+      FROM ing_task_run_batch WHERE id = :batch AND task_id = :task";
+const INSERT_QUARANTINE: &str = "-- quarantine.insert
+    INSERT INTO ing_quarantine (id, provenance_code, endpoint_name, provider_id, reason_code, path, message, raw,
+        plan_id, slice_id, task_id, run_id, batch_id, status_code, created_at)
+    VALUES {rows:15}";
+const INSERT_MISSING: &str = "-- missing.insert
+    INSERT INTO ing_missing_id (id, provenance_code, endpoint_name, provider_id, sightings, reason, batch_id,
+        first_asked_at, last_asked_at, next_try_at, status_code)
+    VALUES {rows:11}
+    {insert_new:provenance_code, endpoint_name, provider_id}";
+pub(crate) const SEEN_MISSING: &str = "-- missing.seen
+    UPDATE ing_missing_id SET sightings = sightings + 1, batch_id = :batch, last_asked_at = :now,
+        next_try_at = :next_try_at, status_code = :open
+     WHERE provenance_code = :provenance AND endpoint_name = :entity AND provider_id IN ({list})
+       AND status_code <> 'TOMBSTONE'";
+pub(crate) const ANY_MISSING: &str = "-- missing.any
+    SELECT id FROM ing_missing_id
+     WHERE provenance_code = :provenance AND endpoint_name = :entity AND status_code = 'OPEN' LIMIT 1";
+pub(crate) const FOUND_MISSING: &str = "-- missing.found
+    UPDATE ing_missing_id SET status_code = 'FOUND'
+     WHERE provenance_code = :provenance AND endpoint_name = :entity AND provider_id IN ({list})
+       AND status_code = 'OPEN'";
+const INSERT_BODY: &str = "-- body.insert
+    INSERT INTO ing_page_body (hash, whole, bytes_raw, body_zstd, created_at)
+    VALUES (:hash, :whole, :bytes_raw, :body, :now) {insert_new:hash}";
+pub(crate) const COMPLETE_BATCH: &str = "-- batch.complete
+    UPDATE ing_task_run_batch SET status_code = :succeeded, after_token = :after_token, record_count = :items,
+        total_hint = :total, page_ids = :page_ids, id_list = :id_list, spec_fingerprint = :fingerprint,
+        source_now = :source_now, asked_at = :asked_at, fetched_at = :fetched_at, response_hash = :response_hash,
+        body_hash = :body_hash, request_digest = :request, response_digest = :response, stats = :stats,
+        committed_at = :now
+     WHERE id = :batch AND run_id = :run AND status_code = :running";
+const READ_RUN_STATS: &str = "-- run.stats
+    SELECT id, stats FROM ing_task_run WHERE id = :run";
+const UPDATE_RUN: &str = "-- run.progress
+    UPDATE ing_task_run SET checkpoint = :checkpoint, stats = :stats, updated_at = :now WHERE id = :run";
+
+/// A page with everything done that needs no lock.
+pub(crate) struct Prepared {
+    batch: BatchCommit,
+    duplicates: usize,
+    body: Option<PackedBody>,
+}
+
+struct PackedBody {
+    hash: Hash32,
+    whole: bool,
+    bytes_raw: usize,
+    packed: Vec<u8>,
+}
+
+impl Prepared {
+    pub async fn new(mut batch: BatchCommit) -> Result<Prepared, LedgerError> {
+        let refused = |record: &&patra_core::record::NewRecord| record.provider_id.contains('\0');
+        if let Some(record) = batch.records.iter().find(refused) {
+            return Err(LedgerError::Data { message: format!("the id {:?} holds NUL", record.provider_id) });
+        }
+        let duplicates = dedupe(&mut batch.records);
+        batch.missing.sort();
+        batch.missing.dedup();
+        let body = match batch.body.take() {
+            Some(kept) if kept.bytes.len() > INLINE_BODY_MAX => {
+                let packed = tokio::task::spawn_blocking(move || pack(kept.bytes, kept.whole)).await;
+                Some(packed.map_err(|error| LedgerError::Data { message: error.to_string() })??)
+            }
+            Some(kept) => Some(pack(kept.bytes, kept.whole)?),
+            None => None,
+        };
+        Ok(Prepared { batch, duplicates, body })
+    }
+}
+
+fn pack(bytes: bytes::Bytes, whole: bool) -> Result<PackedBody, LedgerError> {
+    let packed = zstd::bulk::compress(&bytes, ZSTD_LEVEL);
+    let packed = packed.map_err(|error| LedgerError::Data { message: format!("a body did not compress: {error}") })?;
+    Ok(PackedBody { hash: Hash32::of(&bytes), whole, bytes_raw: bytes.len(), packed })
+}
+
+pub(crate) async fn once(store: Arc<Inner>, lease: Lease, page: Arc<Prepared>) -> Result<Committed, DbError> {
+    store.fail.hit("t1.begin")?;
+    let mut tx = store.db.write().await?;
+    let result = commit_in(&mut tx, &store, &lease, &page).await;
+    if let Ok(repeated @ Committed { repeated: true, .. }) = result {
+        tx.rollback().await;
+        return Ok(repeated);
+    }
+    let committed = ended(tx, result).await?;
+    store.fail.hit("t1.done")?;
+    Ok(committed)
+}
+
+async fn commit_in(tx: &mut Tx, store: &Inner, lease: &Lease, page: &Prepared) -> Result<Committed, DbError> {
+    let now = store.now();
+    store.fail.hit("t1.fence")?;
+    let row = fence(tx, lease, page, now).await?;
+    let state = row.code("status_code", BatchState::from_code)?;
+    if state == BatchState::Succeeded {
+        let stats: Map<String, serde_json::Value> = row.json("stats")?;
+        return Ok(Committed { counts: stats::counts_of(&stats), repeated: true });
+    }
+    let succeeded = state.on(BatchEvent::Committed)?;
+    let batch = &page.batch;
+    let owner = BatchOwner::read(&row)?;
+    let at = PageOwner {
+        lease,
+        batch: batch.batch.id,
+        provenance: owner.provenance.as_str().into(),
+        entity: batch.entity.as_str().into(),
+        expr_hash: batch.expr_hash.to_string().into(),
+        mapping_hash: batch.mapping_hash,
+        now,
+    };
+    let mut counts = store_records(tx, store, &at, &batch.records).await?;
+    counts.duplicate = page.duplicates as u64;
+    counts.quarantined = batch.bad.len() as u64;
+    counts.filtered = u64::from(batch.filtered);
+    counts.fetched = (batch.records.len() + page.duplicates + batch.bad.len()) as u64 + counts.filtered;
+    store.fail.hit("t1.quarantine")?;
+    write_quarantine(tx, store, &at, batch).await?;
+    write_missing(tx, store, &at, batch).await?;
+    store.fail.hit("t1.body")?;
+    write_body(tx, page.body.as_ref(), now).await?;
+    store.fail.hit("t1.batch")?;
+    complete_batch(tx, lease, page, succeeded, &counts, now).await?;
+    if let Some(next) = &batch.next {
+        follows(&row, batch, next)?;
+        open_batch(tx, lease, &owner, next, now).await?;
+    }
+    store.fail.hit("t1.commit")?;
+    Ok(Committed { counts, repeated: false })
+}
+
+/// Only the holder of the task passes; its batch row must be the page that follows the last committed one.
+async fn fence(tx: &mut Tx, lease: &Lease, page: &Prepared, now: Timestamp) -> Result<Row, DbError> {
+    let batch = &page.batch.batch;
+    let fenced = params! {
+        pass_no: batch.pass_no,
+        seq_no: batch.seq_no,
+        now: now,
+        task: lease.task,
+        epoch: lease.epoch,
+        run_uuid: lease.run_uuid,
+        running: TaskState::Running.code(),
+    };
+    if tx.execute(FENCE, fenced).await? != 1 {
+        return Err(LedgerError::LeaseLost { task: lease.task }.into());
+    }
+    let row = tx.row("ing_task_run_batch", READ_BATCH, params! { batch: batch.id, task: lease.task }).await?;
+    let row = row.ok_or_else(|| LedgerError::Missing { what: format!("batch {}", batch.id) })?;
+    let place = (row.int("pass_no")?, row.int("seq_no")?);
+    if place != (i64::from(batch.pass_no), i64::from(batch.seq_no)) {
+        return Err(row.corrupt("seq_no", "the page is not the one the row was opened for").into());
+    }
+    Ok(row)
+}
+
+/// The next page of the pass begins where this one ends (INV-27).
+fn follows(row: &Row, batch: &BatchCommit, next: &OpenBatch) -> Result<(), LedgerError> {
+    let this = &batch.batch;
+    let chained = next.pass_no == this.pass_no
+        && next.seq_no == this.seq_no + 1
+        && Some(&next.before_token) == batch.after_token.as_ref();
+    if chained { Ok(()) } else { Err(row.corrupt("after_token", "the next page does not follow this one")) }
+}
+
+async fn write_quarantine(tx: &mut Tx, store: &Inner, at: &PageOwner<'_>, batch: &BatchCommit) -> Result<(), DbError> {
+    let mut rows: Vec<Value> = Vec::with_capacity(batch.bad.len() * 15);
+    for bad in &batch.bad {
+        let reason = serde_json::to_value(bad.reason).map_err(|error| DbError::Data(error.to_string()))?;
+        rows.extend([
+            store.ids.next().into(),
+            at.provenance.clone().into(),
+            at.entity.clone().into(),
+            bad.id.as_deref().into(),
+            reason.as_str().unwrap_or_default().into(),
+            bad.path.as_str().into(),
+            bad.message.as_str().into(),
+            (&bad.raw.slice(..bad.raw.len().min(RAW_MAX))).into(),
+            at.lease.plan.into(),
+            at.lease.slice.into(),
+            at.lease.task.into(),
+            at.lease.run.into(),
+            at.batch.into(),
+            "OPEN".into(),
+            at.now.into(),
+        ]);
+    }
+    tx.execute_rows(INSERT_QUARANTINE, 15, rows).await?;
+    Ok(())
+}
+
+/// Ids asked for and not returned are remembered; those returned at last are no longer missing.
+async fn write_missing(tx: &mut Tx, store: &Inner, at: &PageOwner<'_>, batch: &BatchCommit) -> Result<(), DbError> {
+    let source = || params! { provenance: at.provenance.clone(), entity: at.entity.clone() };
+    if !batch.records.is_empty() && tx.row("ing_missing_id", ANY_MISSING, source()).await?.is_some() {
+        let found: Vec<Value> = batch.records.iter().map(|record| record.provider_id.as_str().into()).collect();
+        tx.execute_list(FOUND_MISSING, source(), &found).await?;
+    }
+    let next_try_at = at.now.plus(MISSING_RETRY);
+    let mut rows: Vec<Value> = Vec::with_capacity(batch.missing.len() * 11);
+    for id in &batch.missing {
+        rows.extend([
+            store.ids.next().into(),
+            at.provenance.clone().into(),
+            at.entity.clone().into(),
+            id.as_str().into(),
+            0i64.into(),
+            "NOT_RETURNED".into(),
+            at.batch.into(),
+            at.now.into(),
+            at.now.into(),
+            next_try_at.into(),
+            "OPEN".into(),
+        ]);
+    }
+    tx.execute_rows(INSERT_MISSING, 11, rows).await?;
+    let mut seen = source();
+    seen.extend(params! { batch: at.batch, now: at.now, next_try_at: next_try_at, open: "OPEN" });
+    let ids: Vec<Value> = batch.missing.iter().map(|id| id.as_str().into()).collect();
+    tx.execute_list(SEEN_MISSING, seen, &ids).await?;
+    Ok(())
+}
+
+async fn write_body(tx: &mut Tx, body: Option<&PackedBody>, now: Timestamp) -> Result<(), DbError> {
+    let Some(body) = body else { return Ok(()) };
+    let row = params! {
+        hash: body.hash,
+        whole: body.whole,
+        bytes_raw: body.bytes_raw,
+        body: body.packed.clone(),
+        now: now,
+    };
+    tx.execute(INSERT_BODY, row).await?;
+    Ok(())
+}
+
+async fn complete_batch(
+    tx: &mut Tx,
+    lease: &Lease,
+    page: &Prepared,
+    state: BatchState,
+    counts: &Counts,
+    now: Timestamp,
+) -> Result<(), DbError> {
+    let batch = &page.batch;
+    let stats = stats::of_batch(batch, counts, batch.missing.len());
+    let id_list = batch.id_list.as_ref().map(|ids| json!(ids));
+    let completed = params! {
+        succeeded: state.code(),
+        after_token: batch.after_token.as_deref(),
+        items: batch.item_count,
+        total: batch.total,
+        page_ids: batch.page_ids.iter().flat_map(|id| id.to_be_bytes()).collect::<Vec<u8>>(),
+        id_list: id_list,
+        fingerprint: batch.spec_fingerprint.to_string(),
+        source_now: batch.source_now,
+        asked_at: batch.asked_at,
+        fetched_at: batch.fetched_at,
+        response_hash: batch.response_hash,
+        body_hash: page.body.as_ref().map(|body| body.hash),
+        request: &batch.request_digest,
+        response: &batch.response_digest,
+        stats: serde_json::Value::Object(stats.clone()),
+        now: now,
+        batch: batch.batch.id,
+        run: lease.run,
+        running: BatchState::Running.code(),
+    };
+    if tx.execute(COMPLETE_BATCH, completed).await? != 1 {
+        return Err(LedgerError::Missing { what: format!("open batch {} of this run", batch.batch.id) }.into());
+    }
+    add_to_run(tx, lease, batch, &stats, now).await
+}
+
+/// The run keeps its sums and the place to go on at.
+async fn add_to_run(
+    tx: &mut Tx,
+    lease: &Lease,
+    batch: &BatchCommit,
+    batch_stats: &Map<String, serde_json::Value>,
+    now: Timestamp,
+) -> Result<(), DbError> {
+    let row = tx.row("ing_task_run", READ_RUN_STATS, params! { run: lease.run }).await?;
+    let row = row.ok_or_else(|| LedgerError::Missing { what: format!("run {}", lease.run) })?;
+    let mut sums: Map<String, serde_json::Value> = row.opt_json("stats")?.unwrap_or_default();
+    stats::add_batch(&mut sums, batch_stats);
+    let checkpoint = json!({
+        "batch": batch.batch.id,
+        "pass": batch.batch.pass_no,
+        "seq": batch.batch.seq_no,
+        "resumeToken": batch.after_token,
+    });
+    let stats = serde_json::Value::Object(sums);
+    tx.execute(UPDATE_RUN, params! { run: lease.run, checkpoint: checkpoint, stats: stats, now: now }).await?;
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! The ledger port: each method is one step, run by its module.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use patra_core::id::Id;
+use patra_core::ports::{
+    BatchCommit, Committed, Finished, Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass, NewPlan,
+    PlanView, PlanningView, Published, Release, SliceOutcome, Split,
+};
+use patra_core::time::{Span, Timestamp};
+
+use crate::db::Tx;
+use crate::error::DbError;
+use crate::store::{Inner, SqliteStore};
+use crate::value::params;
+use crate::{claim, commit, coverage, finish, pass, plan, worker};
+
+const ID_LIST: &str = "-- batch.id_list
+    SELECT id, id_list FROM ing_task_run_batch WHERE id = :batch";
+
+#[async_trait]
+impl Ledger for SqliteStore {
+    fn database_now(&self) -> Timestamp {
+        self.inner.now()
+    }
+
+    async fn lease_worker_slot(&self, owner: &str, ttl: Span) -> Result<u16, LedgerError> {
+        let owner: Arc<str> = owner.into();
+        self.retried("lease_worker_slot", move |store| {
+            let owner = owner.clone();
+            async move { worker::lease(&store.db, &owner, store.now(), ttl).await }
+        })
+        .await
+    }
+
+    async fn open_instance(&self, instance: NewInstance) -> Result<(), LedgerError> {
+        self.retried("open_instance", move |store| plan::open_instance(store, instance.clone())).await
+    }
+
+    async fn remark_instance(&self, instance: Id, remarks: serde_json::Value) -> Result<(), LedgerError> {
+        self.retried("remark_instance", move |store| plan::remark_instance(store, instance, remarks.clone())).await
+    }
+
+    async fn planning_view(&self, namespace: &Namespace) -> Result<PlanningView, LedgerError> {
+        let namespace = namespace.clone();
+        self.retried("planning_view", move |store| coverage::planning_view(store, namespace.clone())).await
+    }
+
+    async fn publish_plan(&self, plan: NewPlan) -> Result<Published, LedgerError> {
+        let plan = Arc::new(plan);
+        self.retried("publish_plan", move |store| plan::publish(store, plan.clone())).await
+    }
+
+    async fn plan(&self, plan: Id) -> Result<PlanView, LedgerError> {
+        self.retried("plan", move |store| plan::read(store, plan)).await
+    }
+
+    async fn acquire_tasks(&self, who: &str, limit: u32, ttl: Span) -> Result<Vec<Leased>, LedgerError> {
+        let who: Arc<str> = who.into();
+        self.retried("acquire_tasks", move |store| claim::acquire(store, who.clone(), limit, ttl)).await
+    }
+
+    async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError> {
+        self.retried("next_due", claim::next_due).await
+    }
+
+    async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError> {
+        let lease = lease.clone();
+        self.retried("renew", move |store| claim::renew(store, lease.clone(), ttl)).await
+    }
+
+    async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError> {
+        let lease = lease.clone();
+        let page = Arc::new(commit::Prepared::new(batch).await?);
+        self.retried("commit_batch", move |store| commit::once(store, lease.clone(), page.clone())).await
+    }
+
+    async fn id_list(&self, batch: Id) -> Result<Vec<String>, LedgerError> {
+        self.retried("id_list", move |store| id_list(store, batch)).await
+    }
+
+    async fn begin_pass(&self, lease: &Lease, pass: NewPass) -> Result<(), LedgerError> {
+        let (lease, pass) = (lease.clone(), Arc::new(pass));
+        self.retried("begin_pass", move |store| pass::begin_pass(store, lease.clone(), pass.clone())).await
+    }
+
+    async fn finish_slice(&self, lease: &Lease, outcome: SliceOutcome) -> Result<Finished, LedgerError> {
+        let (lease, outcome) = (lease.clone(), Arc::new(outcome));
+        self.retried("finish_slice", move |store| finish::once(store, lease.clone(), outcome.clone())).await
+    }
+
+    async fn release(&self, lease: &Lease, release: Release) -> Result<(), LedgerError> {
+        let (lease, release) = (lease.clone(), Arc::new(release));
+        self.retried("release", move |store| pass::release(store, lease.clone(), release.clone())).await
+    }
+
+    async fn split_slice(&self, lease: &Lease, split: Split) -> Result<(), LedgerError> {
+        let (lease, split) = (lease.clone(), Arc::new(split));
+        self.retried("split_slice", move |store| pass::split(store, lease.clone(), split.clone())).await
+    }
+
+    async fn reconcile(
+        &self,
+        namespace: &Namespace,
+        settling_lag: Span,
+        origin: Timestamp,
+    ) -> Result<bool, LedgerError> {
+        let namespace = namespace.clone();
+        self.retried("reconcile", move |store| coverage::reconcile(store, namespace.clone(), settling_lag, origin))
+            .await
+    }
+}
+
+async fn id_list(store: Arc<Inner>, batch: Id) -> Result<Vec<String>, DbError> {
+    let mut tx = store.db.read().await?;
+    let result = id_list_in(&mut tx, batch).await;
+    crate::step::ended(tx, result).await
+}
+
+async fn id_list_in(tx: &mut Tx, batch: Id) -> Result<Vec<String>, DbError> {
+    let row = tx.row("ing_task_run_batch", ID_LIST, params! { batch: batch }).await?;
+    let row = row.ok_or_else(|| LedgerError::Missing { what: format!("batch {batch}") })?;
+    Ok(row.opt_json("id_list")?.unwrap_or_default())
+}

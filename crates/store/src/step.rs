@@ -1,0 +1,66 @@
+//! Running a step of the ledger: in a task of its own, again when the database was busy.
+//!
+//! A step that is run again looks first whether it has happened: its ids were chosen before the first try. That is
+//! also how the unknown outcome of a COMMIT is resolved (INV-33): on a new connection, under the write lock, the
+//! step finds its own rows or writes them.
+
+use std::sync::Arc;
+
+use patra_core::ports::LedgerError;
+use patra_core::time::Span;
+
+use crate::db::Tx;
+use crate::error::DbError;
+use crate::store::{Inner, SqliteStore};
+
+const TRIES_MAX: u32 = 8;
+const FIRST_WAIT: Span = Span::from_millis(5);
+
+impl SqliteStore {
+    /// Runs `body` until it is known to have happened or to have failed. A crash inside is raised here.
+    pub(crate) async fn retried<T, F, Fut>(&self, step: &'static str, body: F) -> Result<T, LedgerError>
+    where
+        T: Send + 'static,
+        F: Fn(Arc<Inner>) -> Fut + Send,
+        Fut: Future<Output = Result<T, DbError>> + Send + 'static,
+    {
+        let mut tries = 0;
+        loop {
+            let error = match spawned(body(self.inner.clone())).await {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            tries += 1;
+            let again = matches!(error, DbError::Busy(_) | DbError::CommitUnknown(_));
+            if !again || tries >= TRIES_MAX {
+                return Err(error.into_ledger(step));
+            }
+            tracing::warn!(step, tries, "the database did not take {step}: {}", error.message());
+            let wait = FIRST_WAIT.times(1 << tries);
+            let jitter = Span::from_micros((self.inner.spread() % 5_000) as i64);
+            self.inner.clock.sleep(wait.plus(jitter)).await;
+        }
+    }
+}
+
+/// Awaits `work` as a task, so that dropping the caller does not cut it in the middle.
+async fn spawned<T: Send + 'static>(
+    work: impl Future<Output = Result<T, DbError>> + Send + 'static,
+) -> Result<T, DbError> {
+    match tokio::spawn(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        Err(_) => Err(DbError::Unavailable("the runtime is shutting down".into())),
+    }
+}
+
+/// Commits when the body went well, else rolls back.
+pub(crate) async fn ended<T>(tx: Tx, result: Result<T, DbError>) -> Result<T, DbError> {
+    match result {
+        Ok(value) => tx.commit().await.map(|()| value),
+        Err(error) => {
+            tx.rollback().await;
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Opening a store, and what every step of it needs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use patra_core::failpoint::Failpoints;
+use patra_core::hash::Hash32;
+use patra_core::id::IdGen;
+use patra_core::ports::Clock;
+use patra_core::time::{Span, Timestamp};
+use uuid::Uuid;
+
+use crate::db::Db;
+use crate::error::StoreError;
+use crate::{migrate, worker};
+
+/// How long a worker slot is ours without being leased again.
+const SLOT_TTL: Span = Span::MINUTE.times(10);
+
+/// When a commit counts as done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// On the disk: a power cut loses no commit that was acknowledged (INV-37).
+    #[default]
+    Full,
+    /// In the log: a power cut may lose the last commits, never half of one.
+    Normal,
+}
+
+/// What a store is given from outside.
+#[derive(Clone)]
+pub struct Options {
+    pub clock: Arc<dyn Clock>,
+    pub failpoints: Failpoints,
+    pub durability: Durability,
+    pub read_connections: u32,
+    /// Name of this process in `ing_worker`; the seed is added to it.
+    pub worker: String,
+    /// Different for every process; run UUIDs and the slot's owner are made from it.
+    pub seed: u64,
+}
+
+impl Options {
+    pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Options {
+        Options {
+            clock,
+            failpoints: Failpoints::none(),
+            durability: Durability::Full,
+            read_connections: 4,
+            worker: "patra".into(),
+            seed,
+        }
+    }
+}
+
+/// The ledger, the registry and the read side on one SQLite database.
+pub struct SqliteStore {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// Shared by the steps, which run in tasks of their own.
+pub(crate) struct Inner {
+    pub db: Db,
+    pub clock: Arc<dyn Clock>,
+    pub fail: Failpoints,
+    pub ids: Arc<IdGen>,
+    pub plans: crate::plan::Plans,
+    seed: u64,
+    owner: String,
+    drawn: AtomicU64,
+}
+
+impl SqliteStore {
+    /// Opens or creates the database (`:memory:`, a path, or `sqlite:path`), brings its schema up to date and
+    /// leases a worker slot.
+    pub async fn open(place: &str, options: Options) -> Result<Arc<SqliteStore>, StoreError> {
+        let wrong = |error: crate::error::DbError| StoreError::Open { place: place.into(), message: error.message() };
+        let db = Db::open(place, options.durability, options.read_connections).await.map_err(wrong)?;
+        let now = options.clock.now();
+        migrate::migrate(&db, now, migrate::MIGRATIONS).await?;
+        let owner = format!("{}-{:016x}", options.worker, options.seed);
+        let slot = worker::lease(&db, &owner, now, SLOT_TTL).await.map_err(|error| error.into_ledger("open"))?;
+        let inner = Inner {
+            db,
+            ids: Arc::new(IdGen::new(options.clock.clone(), slot)),
+            clock: options.clock,
+            fail: options.failpoints,
+            plans: crate::plan::Plans::default(),
+            seed: options.seed,
+            owner,
+            drawn: AtomicU64::new(0),
+        };
+        Ok(Arc::new(SqliteStore { inner: Arc::new(inner) }))
+    }
+
+    /// Ids of this process.
+    pub fn ids(&self) -> Arc<IdGen> {
+        self.inner.ids.clone()
+    }
+
+    /// The newest migration of this build, which an open database has.
+    pub fn schema_version(&self) -> i64 {
+        migrate::known()
+    }
+
+    /// Gives the worker slot back and closes the connections. Steps after this open them again.
+    pub async fn close(&self) {
+        if let Err(error) = worker::free(&self.inner.db, &self.inner.owner, self.inner.now()).await {
+            tracing::warn!("the worker slot was not given back: {}", error.message());
+        }
+        self.inner.db.close().await;
+    }
+}
+
+impl Inner {
+    /// The clock that leases are measured on; on SQLite the injected one.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A fresh UUID (version 7) from the injected clock and the seed.
+    pub fn run_uuid(&self) -> Uuid {
+        let drawn = self.drawn.fetch_add(1, Ordering::Relaxed);
+        let digest = Hash32::of_parts(&[&self.seed.to_be_bytes(), self.owner.as_bytes(), &drawn.to_be_bytes()]);
+        let mut random = [0; 10];
+        random.copy_from_slice(&digest.bytes()[..10]);
+        let millis = u64::try_from(self.now().micros() / 1_000).unwrap_or(0);
+        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+    }
+
+    /// A different number at every call, for spreading retries.
+    pub fn spread(&self) -> u64 {
+        Hash32::of_parts(&[&self.seed.to_be_bytes(), &self.drawn.fetch_add(1, Ordering::Relaxed).to_be_bytes()]).short()
+    }
+}
