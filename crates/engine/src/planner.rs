@@ -7,7 +7,7 @@ use patra_core::failpoint::{Failpoints, Struck};
 use patra_core::id::{Id, IdGen};
 use patra_core::plan::build::{self, PlanAsk};
 use patra_core::ports::{Ledger, LedgerError, NewInstance, Published, Registry, StoredVersion};
-use patra_core::registry::{Diagnostic, from_rows};
+use patra_core::registry::{At, Definition, Diagnostic, decode, from_rows};
 use patra_core::spec::compile::{Compiled, compile};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
@@ -36,9 +36,16 @@ pub struct Trigger {
 /// What came of a trigger.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Planned {
-    Created { plan: Id, window: Window, slices: usize, warnings: Vec<String> },
+    Created {
+        plan: Id,
+        window: Window,
+        slices: usize,
+        warnings: Vec<String>,
+    },
     /// A plan of the same namespace is still being worked on.
-    Live { plan: Id },
+    Live {
+        plan: Id,
+    },
     NothingOwed,
 }
 
@@ -148,13 +155,24 @@ impl Planner {
 }
 
 fn compile_version(version: &StoredVersion, trigger: &Trigger) -> Result<Compiled, Vec<Diagnostic>> {
-    let definition = from_rows(&version.rows)?;
+    let definition = definition_of(version).map_err(|mistake| vec![mistake])?;
     let mut overrides = trigger.overrides.clone();
     if let Some(since) = trigger.since {
         overrides.params.insert("window.origin".into(), since.to_string());
     }
     let endpoint = trigger.endpoint.as_deref();
     compile(&definition, endpoint, trigger.operation, &overrides, version.version, &version.channel)
+}
+
+/// The definition as the registry holds it, with the lines of its text for naming mistakes.
+pub fn definition_of(version: &StoredVersion) -> Result<Definition, Diagnostic> {
+    let file = format!("{} version {}", version.provenance, version.version);
+    let definition = from_rows(&version.provenance, &version.rows)
+        .map_err(|bad| Diagnostic::error("registry-row", &file, At::default(), bad.to_string()))?;
+    Ok(match decode(&file, &version.definition) {
+        Ok(written) => definition.with_places_of(&written),
+        Err(_) => definition,
+    })
 }
 
 fn mistakes_of(error: &PlanError) -> Vec<String> {

@@ -27,6 +27,7 @@ const PRIORITIES: std::ops::RangeInclusive<u8> = 1..=9;
 pub(crate) const DUE: &str = "-- task.due
     SELECT t.id, t.lease_epoch, t.status_code FROM ing_task t
      WHERE t.status_code = :queued AND t.leased_until IS NULL AND t.priority = :priority AND t.scheduled_at <= :now
+       AND (:only = '' OR t.provenance_code = :only)
        AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
                        AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
        AND EXISTS (SELECT 1 FROM ing_plan p WHERE p.id = t.plan_id AND p.format_version <= :format)
@@ -34,6 +35,7 @@ pub(crate) const DUE: &str = "-- task.due
 pub(crate) const EXPIRED: &str = "-- task.expired
     SELECT t.id, t.lease_epoch, t.status_code FROM ing_task t
      WHERE t.status_code = :running AND t.leased_until < :now
+       AND (:only = '' OR t.provenance_code = :only)
        AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
                        AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
        AND EXISTS (SELECT 1 FROM ing_plan p WHERE p.id = t.plan_id AND p.format_version <= :format)
@@ -72,12 +74,14 @@ pub(crate) const RENEW: &str = "-- task.renew
 pub(crate) const NEXT_QUEUED: &str = "-- task.next_queued
     SELECT t.scheduled_at AS due_at FROM ing_task t
      WHERE t.status_code = :queued AND t.leased_until IS NULL AND t.priority = :priority
+       AND (:only = '' OR t.provenance_code = :only)
        AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
                        AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
      ORDER BY t.scheduled_at LIMIT 1";
 pub(crate) const NEXT_EXPIRED: &str = "-- task.next_expired
     SELECT t.leased_until AS due_at FROM ing_task t
      WHERE t.status_code = :running AND t.leased_until IS NOT NULL
+       AND (:only = '' OR t.provenance_code = :only)
        AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
                        AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
      ORDER BY t.leased_until LIMIT 1";
@@ -89,19 +93,32 @@ struct Candidate {
     state: TaskState,
 }
 
-pub(crate) async fn acquire(store: Arc<Inner>, who: Arc<str>, limit: u32, ttl: Span) -> Result<Vec<Leased>, DbError> {
+pub(crate) async fn acquire(
+    store: Arc<Inner>,
+    who: Arc<str>,
+    limit: u32,
+    ttl: Span,
+    only: Arc<str>,
+) -> Result<Vec<Leased>, DbError> {
     let mut tx = store.db.write().await?;
-    let result = acquire_in(&mut tx, &store, &who, limit.min(CLAIM_MAX), ttl).await;
+    let result = acquire_in(&mut tx, &store, &who, limit.min(CLAIM_MAX), ttl, &only).await;
     let leased = ended(tx, result).await?;
     store.fail.hit("claim.done")?;
     Ok(leased)
 }
 
-async fn acquire_in(tx: &mut Tx, store: &Inner, who: &str, limit: u32, ttl: Span) -> Result<Vec<Leased>, DbError> {
+async fn acquire_in(
+    tx: &mut Tx,
+    store: &Inner,
+    who: &str,
+    limit: u32,
+    ttl: Span,
+    only: &str,
+) -> Result<Vec<Leased>, DbError> {
     store.fail.hit("claim.select")?;
     let now = store.now();
     let mut leased = Vec::new();
-    for candidate in candidates(tx, now, limit).await? {
+    for candidate in candidates(tx, now, limit, only).await? {
         store.fail.hit("claim.take")?;
         if let Some(one) = take(tx, store, &candidate, who, now, ttl).await? {
             leased.push(one);
@@ -111,10 +128,10 @@ async fn acquire_in(tx: &mut Tx, store: &Inner, who: &str, limit: u32, ttl: Span
     Ok(leased)
 }
 
-async fn candidates(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<Vec<Candidate>, DbError> {
+async fn candidates(tx: &mut Tx, now: Timestamp, limit: u32, only: &str) -> Result<Vec<Candidate>, DbError> {
     let mut found = Vec::new();
     let running = TaskState::Running.code();
-    let expired = params! { running: running, now: now, format: FORMAT, limit: limit };
+    let expired = params! { running: running, now: now, format: FORMAT, limit: limit, only: only };
     for row in tx.rows("ing_task", EXPIRED, expired).await? {
         found.push(candidate(&row)?);
     }
@@ -124,7 +141,7 @@ async fn candidates(tx: &mut Tx, now: Timestamp, limit: u32) -> Result<Vec<Candi
             break;
         }
         let queued = TaskState::Queued.code();
-        let due = params! { queued: queued, priority: priority, now: now, format: FORMAT, limit: left };
+        let due = params! { queued: queued, priority: priority, now: now, format: FORMAT, limit: left, only: only };
         for row in tx.rows("ing_task", DUE, due).await? {
             found.push(candidate(&row)?);
         }
@@ -300,21 +317,21 @@ async fn open_next(
     Ok(batch)
 }
 
-pub(crate) async fn next_due(store: Arc<Inner>) -> Result<Option<Timestamp>, DbError> {
+pub(crate) async fn next_due(store: Arc<Inner>, only: Arc<str>) -> Result<Option<Timestamp>, DbError> {
     let mut tx = store.db.read().await?;
-    let result = next_due_in(&mut tx, store.now()).await;
+    let result = next_due_in(&mut tx, store.now(), &only).await;
     ended(tx, result).await
 }
 
-async fn next_due_in(tx: &mut Tx, now: Timestamp) -> Result<Option<Timestamp>, DbError> {
+async fn next_due_in(tx: &mut Tx, now: Timestamp, only: &str) -> Result<Option<Timestamp>, DbError> {
     let mut earliest: Option<Timestamp> = None;
-    let expiring = tx.row("ing_task", NEXT_EXPIRED, params! { running: TaskState::Running.code() }).await?;
+    let expiring = tx.row("ing_task", NEXT_EXPIRED, params! { running: TaskState::Running.code(), only: only }).await?;
     if let Some(row) = expiring {
         // A lease is over only after its last microsecond.
         earliest = Some(row.time("due_at")?.plus(Span::from_micros(1)));
     }
     for priority in PRIORITIES {
-        let asked = params! { queued: TaskState::Queued.code(), priority: priority };
+        let asked = params! { queued: TaskState::Queued.code(), priority: priority, only: only };
         if let Some(row) = tx.row("ing_task", NEXT_QUEUED, asked).await? {
             let due_at = row.time("due_at")?;
             earliest = Some(earliest.map_or(due_at, |known| known.min(due_at)));

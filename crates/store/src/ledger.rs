@@ -56,13 +56,20 @@ impl Ledger for SqliteStore {
         self.retried("plan", move |store| plan::read(store, plan)).await
     }
 
-    async fn acquire_tasks(&self, who: &str, limit: u32, ttl: Span) -> Result<Vec<Leased>, LedgerError> {
-        let who: Arc<str> = who.into();
-        self.retried("acquire_tasks", move |store| claim::acquire(store, who.clone(), limit, ttl)).await
+    async fn acquire_tasks(
+        &self,
+        who: &str,
+        limit: u32,
+        ttl: Span,
+        only: Option<&str>,
+    ) -> Result<Vec<Leased>, LedgerError> {
+        let (who, only): (Arc<str>, Arc<str>) = (who.into(), only.unwrap_or_default().into());
+        self.retried("acquire_tasks", move |store| claim::acquire(store, who.clone(), limit, ttl, only.clone())).await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>, LedgerError> {
-        self.retried("next_due", claim::next_due).await
+    async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError> {
+        let only: Arc<str> = only.unwrap_or_default().into();
+        self.retried("next_due", move |store| claim::next_due(store, only.clone())).await
     }
 
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError> {

@@ -305,7 +305,6 @@ pub enum SliceOutcome {
         read_at: Timestamp,
         source_behind: Span,
         settling_lag: Span,
-        origin: Timestamp,
         remarks: serde_json::Value,
     },
     /// Pages are stored but prove nothing.

@@ -133,7 +133,6 @@ impl Reading<'_> {
             read_at: self.pass.read_at().unwrap_or_else(|| self.outside.ledger.database_now()),
             source_behind: self.source_behind,
             settling_lag: spec.window.safety_lag,
-            origin: spec.window.origin,
             remarks: json!({
                 "passes": self.pass.pass_no(),
                 "pages": self.pass.pages(),
