@@ -1,1 +1,78 @@
-fn main() {}
+//! `patra`: one command takes a source definition to a complete, proven copy.
+
+mod cli;
+mod clock;
+mod commands;
+mod failure;
+mod progress;
+mod table;
+mod wiring;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use cli::{Cli, Command};
+use failure::{Exit, Failure};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_logging(cli.global.verbose);
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{failure}");
+            ExitCode::from(failure.exit as u8)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), Failure> {
+    // The demo drives its own runtime from outside, because its clock is virtual.
+    match &cli.command {
+        Command::Demo(args) => return commands::demo::run(&cli.global, args),
+        Command::Completions { shell } => return commands::shell::completions(*shell),
+        Command::Man { folder } => return commands::shell::man(folder),
+        _ => {}
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Internal, error))?;
+    runtime.block_on(dispatch(cli))
+}
+
+async fn dispatch(cli: &Cli) -> Result<(), Failure> {
+    let global = &cli.global;
+    match &cli.command {
+        Command::Init => commands::init::run(global).await,
+        Command::Harvest(args) => commands::harvest::run(global, args).await,
+        Command::Source(command) => commands::source::run(global, command).await,
+        Command::Spec(command) => commands::spec::run(global, command).await,
+        Command::Registry(command) => commands::registry::run(global, command).await,
+        Command::Plan(command) => commands::nouns::run(global, "plan", command).await,
+        Command::Slice(command) => commands::nouns::run(global, "slice", command).await,
+        Command::Task(command) => commands::nouns::run(global, "task", command).await,
+        Command::Run(command) => commands::nouns::run(global, "run", command).await,
+        Command::Batch(command) => commands::nouns::run(global, "batch", command).await,
+        Command::Cursor(command) => commands::nouns::run(global, "cursor", command).await,
+        Command::Record(command) => commands::nouns::run(global, "record", command).await,
+        Command::Quarantine(command) => commands::nouns::run(global, "quarantine", command).await,
+        Command::Gate(command) => commands::gate::run(global, command).await,
+        Command::Status => commands::status::run(global).await,
+        Command::Doctor(args) => commands::doctor::run(global, args).await,
+        Command::Sim(command) => commands::sim::run(global, command).await,
+        Command::Demo(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
+    }
+}
+
+/// Talk goes to stderr; `RUST_LOG` overrides `-v`.
+fn start_logging(verbose: u8) {
+    let level = match verbose {
+        0 => "error",
+        1 => "info",
+        _ => "debug",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(format!("patra={level},patra_engine={level},patra_store={level},patra_source={level}")));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

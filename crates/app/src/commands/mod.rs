@@ -1,0 +1,14 @@
+//! One file per command.
+
+pub mod demo;
+pub mod doctor;
+pub mod gate;
+pub mod harvest;
+pub mod init;
+pub mod nouns;
+pub mod registry;
+pub mod shell;
+pub mod sim;
+pub mod source;
+pub mod spec;
+pub mod status;

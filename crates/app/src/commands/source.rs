@@ -1,0 +1,120 @@
+//! `patra source`: which sources there are, and whether a definition is right.
+
+use std::path::PathBuf;
+
+use patra_core::ports::{Registry, StoredVersion};
+use patra_core::registry::definition_schema;
+use patra_engine::planner::definition_of;
+use serde_json::{Value, json};
+
+use crate::cli::{Global, SourceCommand};
+use crate::failure::{Exit, Failure, mistaken};
+use crate::table;
+use crate::wiring::{Desk, read_definition};
+
+pub async fn run(global: &Global, command: &SourceCommand) -> Result<(), Failure> {
+    match command {
+        SourceCommand::List => list(global).await,
+        SourceCommand::Show { source } => show(global, source).await,
+        SourceCommand::Check { files } => check(global, files),
+        SourceCommand::Schema => {
+            println!("{}", serde_json::to_string_pretty(&definition_schema())?);
+            Ok(())
+        }
+    }
+}
+
+/// The versions in force now, one per source and channel.
+pub async fn in_force(desk: &Desk) -> Result<Vec<StoredVersion>, Failure> {
+    let now = desk.clock.now();
+    let current = |version: &StoredVersion| {
+        version.effective_from <= now && version.effective_to.is_none_or(|end| end > now)
+    };
+    let mut versions: Vec<StoredVersion> = desk.store.versions(None).await?.into_iter().filter(current).collect();
+    versions.sort_by(|left, right| (&left.provenance, &left.channel).cmp(&(&right.provenance, &right.channel)));
+    Ok(versions)
+}
+
+async fn list(global: &Global) -> Result<(), Failure> {
+    let desk = Desk::open(&global.database, patra_store::Durability::Full).await?;
+    let mut rows = Vec::new();
+    for version in in_force(&desk).await? {
+        let Some(whole) = desk.store.version(&version.provenance, version.version).await? else { continue };
+        let definition = definition_of(&whole).map_err(|mistake| mistaken(&[mistake]))?;
+        let endpoints: Vec<&str> = definition.endpoints().map(|(name, _)| name).collect();
+        rows.push(json!({
+            "source": version.provenance,
+            "name": definition.name(),
+            "endpoints": endpoints.join(", "),
+            "channel": version.channel,
+            "version": version.version,
+            "by": version.actor,
+        }));
+    }
+    if global.json {
+        println!("{}", Value::Array(rows));
+    } else {
+        println!("{}", table::of_rows(&rows, &["source", "name", "endpoints", "channel", "version", "by"]));
+    }
+    Ok(())
+}
+
+async fn show(global: &Global, source: &str) -> Result<(), Failure> {
+    let desk = Desk::open(&global.database, patra_store::Durability::Full).await?;
+    let now = desk.clock.now();
+    let version = desk.store.version_at(source, "stable", now).await?.ok_or_else(|| unknown(source))?;
+    if global.json {
+        println!("{}", serde_json::to_string(&version)?);
+        return Ok(());
+    }
+    println!("# {source}, version {} by {} since {}", version.version, version.actor, version.effective_from);
+    print!("{}", version.definition);
+    Ok(())
+}
+
+pub fn unknown(source: &str) -> Failure {
+    Failure::new(Exit::NotFound, format!("there is no source `{source}`"))
+        .hint("`patra source list` shows the sources")
+}
+
+/// Decodes and compiles each file without touching a database.
+fn check(global: &Global, files: &[PathBuf]) -> Result<(), Failure> {
+    let mut all = Vec::new();
+    for file in files {
+        let mistakes = mistakes_of(file)?;
+        if mistakes.is_empty() && !global.json {
+            println!("{}: no mistakes", file.display());
+        }
+        all.extend(mistakes);
+    }
+    if global.json {
+        println!("{}", serde_json::to_string(&all)?);
+    }
+    match all.is_empty() {
+        true => Ok(()),
+        false if global.json => Err(Failure::new(Exit::Definition, format!("{} mistakes", all.len()))),
+        false => Err(mistaken(&all)),
+    }
+}
+
+fn mistakes_of(file: &std::path::Path) -> Result<Vec<patra_core::registry::Diagnostic>, Failure> {
+    let shown = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::new(Exit::NotFound, format!("cannot read `{shown}`: {error}")))?;
+    let definition = match patra_core::registry::decode(&shown, &text) {
+        Ok(definition) => definition,
+        Err(mistakes) => return Ok(mistakes),
+    };
+    let operation = patra_core::spec::snapshot::Operation::Harvest;
+    let overrides = patra_core::spec::TriggerOverrides::default();
+    Ok(patra_core::spec::compile(&definition, None, operation, &overrides, 0, "stable").err().unwrap_or_default())
+}
+
+/// Reads a file for a command that needs it to be right.
+pub fn checked(file: &std::path::Path) -> Result<(patra_core::registry::Definition, String), Failure> {
+    let mistakes = mistakes_of(file)?;
+    if !mistakes.is_empty() {
+        return Err(mistaken(&mistakes));
+    }
+    read_definition(file)
+}
