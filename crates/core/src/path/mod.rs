@@ -202,7 +202,7 @@ fn next_wildcard(text: &str) -> (usize, usize) {
     (text.len(), 0)
 }
 
-/// Cuts at `separator` outside quotes and brackets. A single `|` is not found inside `||`.
+/// Cuts at `separator` outside quotes and brackets.
 fn split(text: &str, separator: &str) -> Result<Vec<Range<usize>>, PathError> {
     let (mut parts, mut start, mut depth, mut quote, mut escaped) = (Vec::new(), 0, 0usize, None, false);
     let mut skip_until = 0;
@@ -219,16 +219,10 @@ fn split(text: &str, separator: &str) -> Result<Vec<Range<usize>>, PathError> {
                 '\'' | '"' => quote = Some(letter),
                 '[' | '(' => depth += 1,
                 ']' | ')' => depth = depth.saturating_sub(1),
-                '|' if depth == 0 && separator == "||" => {
-                    if text[at..].starts_with("||") {
-                        parts.push(start..at);
-                        start = at + 2;
-                        skip_until = start;
-                    }
-                }
-                '|' if depth == 0 => {
+                '|' if depth == 0 && text[at..].starts_with(separator) => {
                     parts.push(start..at);
-                    start = at + 1;
+                    start = at + separator.len();
+                    skip_until = start;
                 }
                 _ => {}
             },
