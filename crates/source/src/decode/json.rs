@@ -1,0 +1,160 @@
+//! JSON bodies: split into the bytes of their items without a tree, then a trie per record.
+
+use patra_core::hash::Hash32;
+use patra_core::page::{BadItem, BadReason, Item};
+use serde_json::Value;
+
+use super::canonical::{Canonical, Unhashable};
+use super::compile::{JsonItems, Paths, Probe, ResponseProgram};
+use super::record::{Matches, bad, is_empty};
+use super::text::Text;
+use super::trie::{Found, Trie};
+use super::{Decoded, NotAPage, Words};
+
+/// Nodes a query with filters may look at: records above this are asked through plain paths only.
+const TREE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+pub fn decode(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPage> {
+    match decode_text(program, text) {
+        // Control characters that should have been escaped spoil their record only.
+        Err(error) => match text.with_masked_controls() {
+            Some(masked) => decode_text(program, &masked).map_err(|_| error),
+            None => Err(error),
+        },
+        done => done,
+    }
+}
+
+fn decode_text(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPage> {
+    let body = text.as_str();
+    let mut found = Found::default();
+    program.page.json.project(body, &mut found).map_err(|error| NotAPage(format!("not whole JSON: {error}")))?;
+    let queried = program.items.iter().any(|items| matches!(items, JsonItems::Query(_)));
+    let page = (queried || !program.page.queries.is_empty())
+        .then(|| serde_json::from_str::<Value>(body))
+        .transpose()
+        .map_err(|error| NotAPage(format!("not whole JSON: {error}")))?;
+    let trees = queries(&program.page, page.as_ref());
+    let words = Words::read(program, Matches { raw: &found.values, trees: &trees });
+    let mut located = Found::default();
+    let (raws, present) = split(program, body, page.as_ref(), &found, &mut located)?;
+    words.check_place(present, program)?;
+    let (mut items, mut bads) = (Vec::with_capacity(raws.len()), Vec::new());
+    let mut reader = RecordReader { program, text, found: Found::default(), canonical: Canonical::default() };
+    for raw in raws {
+        if raw == "null" && program.skip_null {
+            continue;
+        }
+        match reader.read(raw) {
+            Ok(item) => items.push(item),
+            Err(one) => bads.push(one),
+        }
+    }
+    Ok(words.decoded(items, bads, text.body().clone()))
+}
+
+/// The bytes of every item, and whether the place for items is there.
+fn split<'a>(
+    program: &ResponseProgram,
+    body: &'a str,
+    page: Option<&Value>,
+    found: &Found<'a>,
+    located: &mut Found<'a>,
+) -> Result<(Vec<&'a str>, bool), NotAPage> {
+    let (mut raws, mut present) = (Vec::new(), false);
+    for items in &program.items {
+        match items {
+            JsonItems::Slot { at, mark } => {
+                let matched = &found.values[*at];
+                present |= mark.map_or(!matched.is_empty(), |mark| found.marks[mark]);
+                raws.extend_from_slice(matched);
+            }
+            JsonItems::Query(query) => {
+                let page = page.ok_or_else(|| NotAPage("the page was not read as a tree".into()))?;
+                let mut trie = Trie::default();
+                for node in query.query(page).iter() {
+                    trie.add(&steps_of(node.path()));
+                }
+                if !trie.is_empty() {
+                    present = true;
+                    trie.project(body, located).map_err(|error| NotAPage(error.to_string()))?;
+                    raws.extend(located.values.iter().flatten().copied());
+                }
+            }
+        }
+    }
+    Ok((raws, present))
+}
+
+fn steps_of(path: &jsonpath_rfc9535::NormalizedPath<'_>) -> Vec<patra_core::path::JsonStep> {
+    use jsonpath_rfc9535::Element;
+    use patra_core::path::JsonStep;
+    path.elements()
+        .into_iter()
+        .map(|element| match element {
+            Element::Name(name) => JsonStep::Name(name.to_owned()),
+            Element::Index(index) => JsonStep::Index(index),
+        })
+        .collect()
+}
+
+fn queries(paths: &Paths, tree: Option<&Value>) -> Vec<Vec<Value>> {
+    let Some(tree) = tree else { return vec![Vec::new(); paths.queries.len()] };
+    paths.queries.iter().map(|query| query.query_values(tree).into_iter().cloned().collect()).collect()
+}
+
+/// Reads one record after the other, with buffers that are kept.
+struct RecordReader<'p, 'a> {
+    program: &'p ResponseProgram,
+    text: &'a Text,
+    found: Found<'a>,
+    canonical: Canonical,
+}
+
+impl<'a> RecordReader<'_, 'a> {
+    fn read(&mut self, raw: &'a str) -> Result<Item, BadItem> {
+        let (payload, clean) = self.text.raw(raw);
+        if !clean {
+            let message = "the record holds bytes that are no text".to_owned();
+            return Err(bad(None, (BadReason::BadText, String::new(), message), payload));
+        }
+        let malformed = |message: String| (BadReason::Malformed, String::new(), message);
+        if raw == "null" {
+            return Err(bad(None, (BadReason::NoId, String::new(), "the item is null".to_owned()), payload));
+        }
+        let hash: Hash32 = match self.canonical.hash(raw, &self.program.exclude) {
+            Ok(hash) => hash,
+            Err(error @ (Unhashable::Duplicate(_) | Unhashable::TooDeep | Unhashable::Malformed)) => {
+                return Err(bad(None, malformed(error.to_string()), payload));
+            }
+        };
+        let paths = &self.program.record;
+        if let Err(error) = paths.json.project(raw, &mut self.found) {
+            return Err(bad(None, malformed(error.to_string()), payload));
+        }
+        let trees = if paths.queries.is_empty() {
+            Vec::new()
+        } else if raw.len() > TREE_BYTES_MAX {
+            return Err(bad(None, malformed("too large for a path with filters".to_owned()), payload));
+        } else {
+            match serde_json::from_str::<Value>(raw) {
+                Ok(tree) => queries(paths, Some(&tree)),
+                Err(error) => return Err(bad(None, malformed(error.to_string()), payload)),
+            }
+        };
+        self.program.plan.build(Matches { raw: &self.found.values, trees: &trees }, hash, payload)
+    }
+}
+
+pub fn probe(probe: &Probe, text: &Text) -> Option<Value> {
+    let body = text.as_str();
+    let mut found = Found::default();
+    probe.paths.json.project(body, &mut found).ok()?;
+    let tree: Option<Value> = match probe.paths.queries.is_empty() {
+        true => None,
+        false => serde_json::from_str(body).ok(),
+    };
+    let trees = queries(&probe.paths, tree.as_ref());
+    let one = probe.slots.value(Matches { raw: &found.values, trees: &trees }).ok()??;
+    one.tree().ok().filter(|value| !is_empty(value))
+}

@@ -1,0 +1,115 @@
+//! A body becomes a page: items, and the words about total, more and next.
+//!
+//! A body is taken only whole: it must parse to its end, and the place where items stand must be there, else an
+//! error body under status 200 would pass for an empty page. One bad record does not cost the others.
+
+pub mod canonical;
+mod compile;
+mod json;
+pub mod record;
+pub mod text;
+mod time;
+pub mod trie;
+mod xml;
+mod xmltrie;
+
+use bytes::Bytes;
+use patra_core::page::{BadItem, Item};
+use patra_core::spec::snapshot::Format;
+use serde_json::Value;
+
+use self::record::{Matches, Slots};
+use self::text::Text;
+
+pub use compile::{Around, Probe, ResponseProgram};
+
+/// What a body was decoded into. `body` is the text that items are slices of.
+#[derive(Debug)]
+pub struct Decoded {
+    pub items: Vec<Item>,
+    pub bad: Vec<BadItem>,
+    pub total: Option<u64>,
+    pub has_more: Option<bool>,
+    pub next_token: Option<String>,
+    pub next_url: Option<String>,
+    pub body: Bytes,
+}
+
+/// The body is not a page.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotAPage(pub String);
+
+impl ResponseProgram {
+    /// Decodes a whole body; `content_type` may name its encoding.
+    pub fn decode(&self, body: Bytes, content_type: Option<&str>) -> Result<Decoded, NotAPage> {
+        let text = Text::new(body, self.format, content_type);
+        match self.format {
+            Format::Json => json::decode(self, &text),
+            Format::Xml => xml::decode(self, &text),
+        }
+    }
+}
+
+/// The page-level words, read once all matches are there.
+struct Words {
+    total: Option<u64>,
+    has_more: Option<bool>,
+    next_token: Option<String>,
+    next_url: Option<String>,
+}
+
+impl Words {
+    fn read(program: &ResponseProgram, matches: Matches<'_, '_>) -> Words {
+        let text = |slots: &Option<Slots>| {
+            let text = slots.as_ref().and_then(|slots| slots.text(matches).ok().flatten());
+            text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        Words {
+            total: text(&program.total).and_then(|text| whole_number(&text)),
+            has_more: text(&program.has_more).and_then(|text| yes_or_no(&text)),
+            next_token: text(&program.next_token),
+            next_url: text(&program.next_url),
+        }
+    }
+
+    fn decoded(self, items: Vec<Item>, bad: Vec<BadItem>, body: Bytes) -> Decoded {
+        let Words { total, has_more, next_token, next_url } = self;
+        Decoded { items, bad, total, has_more, next_token, next_url, body }
+    }
+
+    /// Without a place for items the body is a page only if it says that there are none.
+    fn check_place(&self, present: bool, program: &ResponseProgram) -> Result<(), NotAPage> {
+        if present || self.total == Some(0) {
+            return Ok(());
+        }
+        Err(NotAPage(format!("nothing at `{}`", program.item_paths.join("`, `"))))
+    }
+}
+
+fn whole_number(text: &str) -> Option<u64> {
+    if let Ok(number) = text.parse::<u64>() {
+        return Some(number);
+    }
+    let number: f64 = text.parse().ok()?;
+    (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64)
+}
+
+fn yes_or_no(text: &str) -> Option<bool> {
+    match text.to_lowercase().as_str() {
+        "true" | "yes" | "y" | "1" => Some(true),
+        "false" | "no" | "n" | "0" => Some(false),
+        other => other.parse::<f64>().ok().map(|number| number != 0.0),
+    }
+}
+
+impl Probe {
+    /// The value at the probe's path in a body of any kind, for error rules.
+    pub fn value(&self, body: &Bytes, content_type: Option<&str>) -> Option<Value> {
+        let text = Text::new(body.clone(), self.format, content_type);
+        match self.format {
+            Format::Json => json::probe(self, &text),
+            Format::Xml => xml::probe(self, &text),
+        }
+    }
+}

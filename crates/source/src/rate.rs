@@ -1,0 +1,137 @@
+//! What the headers of an answer say about limits: `Retry-After`, `X-RateLimit-*`, `RateLimit`.
+
+use patra_core::page::RateHints;
+use patra_core::time::{Span, Timestamp};
+
+/// Numbers above this are instants, not lengths of time (2001 in seconds).
+const EPOCH_FROM: i64 = 1_000_000_000;
+
+type Headers = [(String, String)];
+
+/// Reads the hints; `now` is the injected clock.
+pub fn hints(headers: &Headers, now: Timestamp) -> RateHints {
+    let combined = header(headers, "ratelimit").map(combined).unwrap_or_default();
+    let number = |names: &[&str]| names.iter().find_map(|name| leading_number(header(headers, name)?));
+    let reset = ["x-ratelimit-reset", "x-rate-limit-reset", "ratelimit-reset"]
+        .iter()
+        .find_map(|name| instant(header(headers, name)?, now));
+    RateHints {
+        limit: number(&["x-ratelimit-limit", "x-rate-limit-limit", "ratelimit-limit"]).or(combined.limit),
+        remaining: number(&["x-ratelimit-remaining", "x-rate-limit-remaining", "ratelimit-remaining"])
+            .or(combined.remaining),
+        reset_at: reset.or_else(|| combined.reset_seconds.map(|seconds| now.plus(Span::from_seconds(seconds)))),
+        retry_after: retry_after(headers, now),
+    }
+}
+
+/// `Retry-After` in seconds, as a date or as an instant; also Zenodo-like own headers.
+pub fn retry_after(headers: &Headers, now: Timestamp) -> Option<Timestamp> {
+    let value = header(headers, "retry-after").or_else(|| header(headers, "x-ratelimit-retry-after"))?;
+    instant(value, now)
+}
+
+pub fn header<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
+    headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
+/// An HTTP date, an ISO instant, seconds from now, or seconds (milliseconds) since 1970.
+pub fn instant(text: &str, now: Timestamp) -> Option<Timestamp> {
+    if let Some(date) = http_date(text) {
+        return Some(date);
+    }
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(at);
+    }
+    let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
+    // Rounded up: never earlier than the source asked for.
+    let number = number.ceil().min(1e15) as i64;
+    Some(match number {
+        seconds if seconds < EPOCH_FROM => now.plus(Span::from_seconds(seconds)),
+        seconds if seconds < EPOCH_FROM * 1000 => Timestamp::from_seconds(seconds),
+        millis => Timestamp::from_micros(millis.saturating_mul(1000)),
+    })
+}
+
+pub fn http_date(text: &str) -> Option<Timestamp> {
+    let date = httpdate::parse_http_date(text).ok()?;
+    let since = date.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok().map(Timestamp::from_seconds)
+}
+
+#[derive(Default)]
+struct Combined {
+    limit: Option<u64>,
+    remaining: Option<u64>,
+    reset_seconds: Option<i64>,
+}
+
+/// `limit=100, remaining=50, reset=5` and `"default";q=100;r=50;t=5`.
+fn combined(value: &str) -> Combined {
+    let mut found = Combined::default();
+    for part in value.split([',', ';']) {
+        let Some((name, number)) = part.trim().split_once('=') else { continue };
+        let number = leading_number(number);
+        match name.trim() {
+            "limit" | "q" => found.limit = found.limit.or(number),
+            "remaining" | "r" => found.remaining = found.remaining.or(number),
+            "reset" | "t" => found.reset_seconds = found.reset_seconds.or(number.and_then(|n| i64::try_from(n).ok())),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn leading_number(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    text[..digits].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn at(text: &str) -> Option<Timestamp> {
+        Some(text.parse().unwrap())
+    }
+
+    #[test]
+    fn retry_after_is_read_in_all_its_forms() {
+        for (value, want) in [
+            ("120", at("2026-01-01T00:02:00Z")),
+            ("0.2", at("2026-01-01T00:00:01Z")),
+            ("Thu, 01 Jan 2026 00:05:00 GMT", at("2026-01-01T00:05:00Z")),
+            ("1767226200", at("2026-01-01T00:10:00Z")),
+            ("1767226200000", at("2026-01-01T00:10:00Z")),
+            ("2026-01-01T00:00:30Z", at("2026-01-01T00:00:30Z")),
+            ("-5", None),
+            ("soon", None),
+            ("NaN", None),
+            ("", None),
+        ] {
+            let headers = [("retry-after".to_owned(), value.to_owned())];
+            assert_eq!(retry_after(&headers, now()), want, "{value}");
+        }
+    }
+
+    #[test]
+    fn limits_are_read_from_every_spelling() {
+        let want =
+            RateHints { limit: Some(10), remaining: Some(3), reset_at: at("2026-01-01T00:00:30Z"), retry_after: None };
+        for headers in [
+            vec![("x-ratelimit-limit", "10"), ("x-ratelimit-remaining", "3"), ("x-ratelimit-reset", "30")],
+            vec![("x-rate-limit-limit", "10"), ("x-rate-limit-remaining", "3"), ("x-rate-limit-reset", "1767225630")],
+            vec![("ratelimit", "limit=10, remaining=3, reset=30")],
+            vec![("ratelimit", "\"default\";q=10;r=3;t=30")],
+            vec![("ratelimit-limit", "10, 10;w=1"), ("ratelimit-remaining", "3"), ("ratelimit-reset", "30")],
+        ] {
+            let owned: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            assert_eq!(hints(&owned, now()), want, "{headers:?}");
+        }
+        assert_eq!(hints(&[], now()), RateHints::default());
+    }
+}
