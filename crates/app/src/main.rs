@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use cli::{Cli, Command};
 use failure::{Exit, Failure};
+use patra_core::ports::Noun;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -49,14 +50,14 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Source(command) => commands::source::run(global, command).await,
         Command::Spec(command) => commands::spec::run(global, command).await,
         Command::Registry(command) => commands::registry::run(global, command).await,
-        Command::Plan(command) => commands::nouns::run(global, "plan", command).await,
-        Command::Slice(command) => commands::nouns::run(global, "slice", command).await,
-        Command::Task(command) => commands::nouns::run(global, "task", command).await,
-        Command::Run(command) => commands::nouns::run(global, "run", command).await,
-        Command::Batch(command) => commands::nouns::run(global, "batch", command).await,
-        Command::Cursor(command) => commands::nouns::run(global, "cursor", command).await,
-        Command::Record(command) => commands::nouns::run(global, "record", command).await,
-        Command::Quarantine(command) => commands::nouns::run(global, "quarantine", command).await,
+        Command::Plan(command) => commands::nouns::run(global, Noun::Plan, command).await,
+        Command::Slice(command) => commands::nouns::run(global, Noun::Slice, command).await,
+        Command::Task(command) => commands::nouns::run(global, Noun::Task, command).await,
+        Command::Run(command) => commands::nouns::run(global, Noun::Run, command).await,
+        Command::Batch(command) => commands::nouns::run(global, Noun::Batch, command).await,
+        Command::Cursor(command) => commands::nouns::run(global, Noun::Cursor, command).await,
+        Command::Record(command) => commands::nouns::run(global, Noun::Record, command).await,
+        Command::Quarantine(command) => commands::nouns::run(global, Noun::Quarantine, command).await,
         Command::Gate(command) => commands::gate::run(global, command).await,
         Command::Status => commands::status::run(global).await,
         Command::Doctor(args) => commands::doctor::run(global, args).await,

@@ -43,7 +43,7 @@ pub async fn run(global: &Global, command: &NounCommand) -> Result<(), Failure> 
     Ok(())
 }
 
-fn plain(source: &str, channel: &str) -> Trigger {
+pub fn plain(source: &str, channel: &str) -> Trigger {
     Trigger {
         provenance: source.to_owned(),
         endpoint: None,
