@@ -6,7 +6,7 @@ use serde_json::Value;
 /// Rows as a table of the given keys; numbers to the right.
 pub fn of_rows(rows: &[Value], columns: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(columns.iter().map(|column| column.replace('_', " ")));
     for row in rows {
         table.add_row(columns.iter().map(|column| text_of(&row[*column])));

@@ -96,7 +96,7 @@ fn source(name: &str) -> Result<Source, Failure> {
 }
 
 fn announce(global: &Global, args: &ServeArgs, address: &str, world: &SharedWorld) {
-    let sources: Vec<&str> = world.lock().sources().iter().map(|source| source.name()).collect();
+    let sources: Vec<&str> = world.lock().sources();
     if global.json {
         println!("{}", json!({ "listen": address, "records": args.records, "sources": sources }));
         return;

@@ -1,6 +1,6 @@
 //! The verdict on a laboratory: truth, request log and database handed to the checker.
 
-use patra_checker::{CheckInput, Kind, ServedRow, TruthRow, Verdict};
+use patra_checker::{CheckInput, Database, Kind, ServedRow, TruthRow, Verdict};
 use patra_sim::{Counters, Source};
 
 use super::rules::rules_of;
@@ -10,25 +10,26 @@ impl Lab {
     /// What the checker finds, now.
     pub fn verdict(&self) -> LabResult<Verdict> {
         let input = self.check_input()?;
-        self.runtime.block_on(patra_checker::check(&input)).map_err(|error| error.to_string())
+        Ok(self.runtime.block_on(patra_checker::check(&input)))
     }
 
     /// Everything the checker reads.
     pub fn check_input(&self) -> LabResult<CheckInput> {
-        let mut input = CheckInput { database: self.plan.database.clone(), ..CheckInput::default() };
+        let mut input = CheckInput::new(Database::Path(self.plan.database.clone()));
+        input.end_us = Some(self.now().micros());
         for source in &self.plan.sources {
             let compiled = self.runtime.block_on(self.planner().compile(&self.trigger(*source)));
             let spec = compiled.map_err(|error| error.to_string())?.spec;
             input.rules.push(rules_of(*source, &spec));
             let world = self.world.lock();
-            input.truth.extend(world.truth_rows(*source).into_iter().map(truth_row));
-            input.served.extend(world.served(*source).iter().map(served_row));
+            input.truth.extend(world.truth_rows(source.name()).into_iter().map(truth_row));
+            input.served.extend(world.served(source.name()).iter().map(served_row));
         }
         Ok(input)
     }
 
     pub fn counters(&self, source: Source) -> Counters {
-        self.world.lock().counters(source).clone()
+        self.world.lock().counters(source.name()).clone()
     }
 }
 

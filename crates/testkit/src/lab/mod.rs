@@ -48,7 +48,7 @@ pub struct LabPlan {
     pub set: Vec<(String, String)>,
     /// Smaller result caps than the real ones, so that small worlds are split too.
     pub caps: Vec<(Source, usize)>,
-    pub mutate_every: u64,
+    pub mutate_every: u32,
 }
 
 impl LabPlan {
@@ -233,14 +233,14 @@ impl Lab {
 
 fn world_plan(plan: &LabPlan) -> WorldPlan {
     let (from, to) = (HISTORY_FROM.micros(), HISTORY_FROM.plus(plan.history).micros());
-    let mut world = WorldPlan::new(plan.seed, plan.records as usize, from, to);
+    let mut world = WorldPlan::new(plan.seed, plan.records, from, to);
     world.sources = plan.sources.clone();
     world.faults = FaultPlan::new(plan.faults, plan.seed);
     world.live_to = HISTORY_FROM.plus(plan.history).plus(plan.live).micros();
     world.lag_us = rules::LAG.micros();
     world.lookback_us = rules::LOOKBACK.micros();
     world.caps = plan.caps.clone();
-    world.mutate_every = plan.mutate_every as _;
+    world.mutate_every = plan.mutate_every;
     world
 }
 
