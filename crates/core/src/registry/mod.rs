@@ -4,7 +4,7 @@
 //! of the thirteen `reg_*` tables and [`from_rows`](rows::from_rows) gives exactly it back. The compiler in
 //! [`spec`](crate::spec) works on what the database returns, never on the text.
 
-mod cells;
+pub mod cells;
 pub mod decode;
 pub mod definition;
 pub mod diagnostic;
@@ -23,3 +23,6 @@ pub use diagnostic::{At, Diagnostic, Severity};
 pub use dictionary::{dictionary, dictionary_rows};
 pub use rows::{from_rows, to_rows};
 pub use schema::definition_schema;
+
+#[cfg(test)]
+mod mistakes;

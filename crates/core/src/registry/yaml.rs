@@ -96,12 +96,18 @@ fn options() -> serde_saphyr::Options {
 fn syntax_error(file: &str, error: &serde_saphyr::Error) -> Diagnostic {
     let error = error.without_snippet();
     let at = error.location().map_or_else(At::default, place);
-    let text = error.to_string();
-    let message = text.lines().next().unwrap_or("not YAML").to_owned();
-    if matches!(error, serde_saphyr::Error::DuplicateMappingKey { .. }) {
+    if let serde_saphyr::Error::DuplicateMappingKey { key, .. } = error {
+        let message = match key {
+            Some(key) => format!("the key `{key}` is given twice"),
+            None => "a key is given twice".to_owned(),
+        };
         let hint = "keep one of them; a later value would silently replace the first";
         return Diagnostic::error("duplicate_key", file, at, message).hint(hint);
     }
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or("not YAML");
+    // The place is shown apart.
+    let message = message.rsplit_once(" at line ").map_or(message, |(before, _)| before);
     Diagnostic::error("yaml", file, at, message)
 }
 

@@ -4,9 +4,10 @@
 
 use crate::calendar::zone_of;
 use crate::path;
-use crate::registry::definition::Definition;
+use crate::registry::definition::{Definition, Value};
 use crate::registry::diagnostic::{Diagnostic, Severity};
 use crate::spec::compile::place_of;
+use crate::spec::hashes::operation_code;
 use crate::spec::merge::Merged;
 use crate::spec::snapshot::*;
 use crate::time::Span;
@@ -260,9 +261,8 @@ impl Checker<'_> {
             None => self.spec.response.updated_at.is_some(),
         };
         let detail_said = detail.is_some_and(|detail| {
-            let path = format!("endpoints.{}.response", detail.endpoint);
             let response = self.context.definition.endpoint(&detail.endpoint).and_then(|e| e.map("response"));
-            !path.is_empty() && response.is_some_and(|response| response.get("updated_at").is_some())
+            response.is_some_and(|response| response.get("updated_at").is_some())
         });
         if !has_time && !said && !detail_said {
             let message = "the response has no `updated_at`, so versions of a record cannot be told apart";
@@ -291,6 +291,19 @@ impl Checker<'_> {
         let next = spec.pagination.next_token.as_deref().or(spec.pagination.next_url.as_deref());
         if let Some(next) = next.filter(|next| *next != "link_header") {
             self.path(&format!("{base}.pagination.next"), next, spec.response.format);
+        }
+        let own = match self.context.definition.endpoint(&spec.endpoint).and_then(|map| map.get("errors")) {
+            Some(Value::List(rules)) => rules.len(),
+            _ => 0,
+        };
+        for (at, rule) in spec.errors.iter().enumerate() {
+            let path = match at.checked_sub(own) {
+                None => format!("{base}.errors.{at}.when.path"),
+                Some(at) => format!("defaults.errors.{at}.when.path"),
+            };
+            if let Some(text) = &rule.when.path {
+                self.path(&path, text, spec.response.format);
+            }
         }
     }
 
@@ -355,7 +368,7 @@ impl Checker<'_> {
     fn namespace(&mut self) {
         let custom = self.spec.namespace == NamespaceScope::Custom;
         if (self.spec.operation == Operation::Harvest) == custom {
-            let message = format!("{:?} does not go with this namespace", self.spec.operation).to_uppercase();
+            let message = format!("{} does not go with this namespace", operation_code(self.spec.operation));
             let hint = "HARVEST moves the watermark of `expr` or `global`; BACKFILL and UPDATE keep to `custom`";
             self.error("namespace", "namespace", message, hint);
         }

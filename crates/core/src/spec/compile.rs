@@ -65,7 +65,17 @@ pub fn compile(
         return Err(builder.mistakes);
     }
     spec.warnings = warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)).collect();
-    Ok(Compiled { spec, origins: builder.finish_origins(), warnings })
+    let mut origins = builder.finish_origins();
+    if let Some(name) = spec.auth.credential() {
+        origins.insert("auth".into(), Origin::new(Level::Source, format!("{} {name}", rows::CREDENTIALS)));
+    }
+    for name in spec.expr.params.keys() {
+        origins.insert(format!("expr.params.{name}"), Origin::new(Level::Trigger, format!("set {name}")));
+    }
+    if spec.expr.q.is_some() {
+        origins.insert("expr.q".into(), Origin::new(Level::Trigger, "q"));
+    }
+    Ok(Compiled { spec, origins, warnings })
 }
 
 fn pick<'a>(definition: &'a Definition, wanted: Option<&str>) -> Result<(&'a str, &'a Map), Diagnostic> {
@@ -151,7 +161,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn spec(&mut self, operation: Operation, credential: Option<(&str, &Map)>) -> Option<SpecSnapshot> {
         self.need_values();
-        let request = request(&self.merged, self.definition);
+        let request = request(&self.merged);
         let auth = match auth::spec(self.definition, credential, request.method) {
             Ok(auth) => auth,
             Err(mistakes) => {
@@ -255,7 +265,7 @@ impl Builder<'_> {
         let id_batch_size = self.merged.number("detail.id_batch_size").and_then(|size| u32::try_from(size).ok());
         Some(DetailSpec {
             endpoint: target,
-            request: request(&merged, self.definition),
+            request: request(&merged),
             response,
             id_batch_size: id_batch_size.unwrap_or(1),
             errors: errors(self.definition, endpoint),
@@ -279,6 +289,10 @@ impl Builder<'_> {
     }
 
     fn finish_origins(mut self) -> BTreeMap<String, Origin> {
+        // What only steers the compiler is no value of the spec.
+        for steering in ["role", "auth", "credential"] {
+            self.merged.leaves.remove(steering);
+        }
         for (path, leaf) in std::mem::take(&mut self.merged.leaves) {
             self.origins.insert(path, leaf.origin);
         }
@@ -292,7 +306,7 @@ impl Builder<'_> {
     }
 }
 
-fn request(merged: &Merged, _definition: &Definition) -> RequestSpec {
+fn request(merged: &Merged) -> RequestSpec {
     let pairs = |params: &[Param]| params.iter().map(|param| (param.name.clone(), param.template.clone())).collect();
     let json = merged.get("request.body.json").map(|template| BodySpec::Json { template: template.clone() });
     let form = (!merged.form.is_empty()).then(|| BodySpec::Form { fields: pairs(&merged.form) });
