@@ -66,13 +66,13 @@ impl Node {
 }
 
 /// Reads one YAML document.
-pub fn parse(file: &str, text: &str) -> Result<Node, Diagnostic> {
+pub fn parse(file: &str, text: &str) -> Result<Node, Box<Diagnostic>> {
     if text.len() > DEFINITION_BYTES_MAX {
         let message = format!("the file has {} bytes, which is too large for a source definition", text.len());
-        return Err(Diagnostic::error("file_too_large", file, At::default(), message)
-            .expected(format!("at most {DEFINITION_BYTES_MAX} bytes")));
+        let mistake = Diagnostic::error("file_too_large", file, At::default(), message);
+        return Err(Box::new(mistake.expected(format!("at most {DEFINITION_BYTES_MAX} bytes"))));
     }
-    serde_saphyr::from_str_with_options(text, options()).map_err(|error| syntax_error(file, &error))
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| Box::new(syntax_error(file, &error)))
 }
 
 fn options() -> serde_saphyr::Options {

@@ -40,8 +40,8 @@ pub fn compile(
     registry_version: i64,
     channel: &str,
 ) -> Result<Compiled, Vec<Diagnostic>> {
-    let (name, endpoint) = pick(definition, endpoint).map_err(|mistake| vec![mistake])?;
-    let choice = auth::choose(definition, name, endpoint, overrides).map_err(|mistake| vec![mistake])?;
+    let (name, endpoint) = pick(definition, endpoint)?;
+    let choice = auth::choose(definition, name, endpoint, overrides)?;
     let mut merged = Merged::of(definition, name, endpoint, choice.credential);
     let mut mistakes = Vec::new();
     if operation == Operation::Update {
@@ -78,30 +78,30 @@ pub fn compile(
     Ok(Compiled { spec, origins, warnings })
 }
 
-fn pick<'a>(definition: &'a Definition, wanted: Option<&str>) -> Result<(&'a str, &'a Map), Diagnostic> {
+fn pick<'a>(definition: &'a Definition, wanted: Option<&str>) -> Result<(&'a str, &'a Map), Vec<Diagnostic>> {
     let places = definition.places();
     let searching: Vec<(&str, &Map)> = definition.endpoints().filter(|(_, map)| role(map) == "SEARCH").collect();
     let names = searching.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let mistake = |code, message: String| {
         Diagnostic::error(code, &places.file, places.key("endpoints"), message).expected(format!("one of {names}"))
     };
-    match (wanted, searching.as_slice()) {
-        (None, [only]) => Ok(*only),
-        (None, []) => Err(mistake("endpoint_needed", "no endpoint of this source searches".into())),
-        (None, _) => Err(mistake("endpoint_needed", "several endpoints search, so one must be named".into())),
+    let mistake = match (wanted, searching.as_slice()) {
+        (None, [only]) => return Ok(*only),
+        (None, []) => mistake("endpoint_needed", "no endpoint of this source searches".into()),
+        (None, _) => mistake("endpoint_needed", "several endpoints search, so one must be named".into()),
         (Some(wanted), _) => match definition.endpoints().find(|(name, _)| *name == wanted) {
-            Some((name, map)) if role(map) == "SEARCH" => Ok((name, map)),
+            Some((name, map)) if role(map) == "SEARCH" => return Ok((name, map)),
             Some((name, _)) => {
                 let at = places.value(&format!("endpoints.{name}.role"));
                 let message = format!("endpoint `{name}` does not search, it is asked by others");
-                let found = Diagnostic::error("endpoint_role", &places.file, at, message);
-                Err(found.expected(format!("one of {names}")))
+                Diagnostic::error("endpoint_role", &places.file, at, message).expected(format!("one of {names}"))
             }
-            None => Err(mistake("endpoint_unknown", format!("there is no endpoint `{wanted}`"))
+            None => mistake("endpoint_unknown", format!("there is no endpoint `{wanted}`"))
                 .found(wanted)
-                .suggest(wanted, searching.iter().map(|(name, _)| *name))),
+                .suggest(wanted, searching.iter().map(|(name, _)| *name)),
         },
-    }
+    };
+    Err(vec![mistake])
 }
 
 /// The fastest rate the definition allows, which no trigger may exceed.

@@ -19,3 +19,6 @@ pub use review::check_definition;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod recorded;
