@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
 use patra_core::hash::Hash32;
-use patra_core::ports::{Clock, NewVersion, Random, Registry};
-use patra_core::registry::{Definition, catalogue, decode, dictionary_rows, to_rows};
+use patra_core::ports::{Clock, Random, Registry};
+use patra_core::registry::{Definition, catalogue, decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
@@ -71,16 +71,8 @@ impl Desk {
 
     /// Publishes a definition and returns its version.
     pub async fn apply(&self, definition: &Definition, text: &str, apply: Apply<'_>) -> Result<i64, Failure> {
-        let version = NewVersion {
-            provenance: definition.source().to_owned(),
-            channel: apply.channel.to_owned(),
-            effective_from: apply.from.unwrap_or_else(|| self.clock.now()),
-            definition: text.to_owned(),
-            definition_hash: Hash32::of(text.as_bytes()),
-            actor: apply.actor.to_owned(),
-            remark: apply.remark.to_owned(),
-            rows: to_rows(definition),
-        };
+        let from = apply.from.unwrap_or_else(|| self.clock.now());
+        let version = new_version(definition, text, apply.channel, from, apply.actor, apply.remark);
         Ok(self.store.publish_version(version).await?)
     }
 

@@ -12,7 +12,7 @@ use super::yaml::{self, Body, Entry, Node};
 
 /// Reads a definition; on failure gives every mistake found, in the order of the text.
 pub fn decode(file: &str, text: &str) -> Result<Definition, Vec<Diagnostic>> {
-    let node = yaml::parse(file, text).map_err(|mistake| vec![mistake])?;
+    let node = yaml::parse(file, text).map_err(|mistake| vec![*mistake])?;
     let mut decoder = Decoder::new(file, text);
     let root = decoder.block(&node, &SOURCE, "");
     let mut mistakes = decoder.mistakes;

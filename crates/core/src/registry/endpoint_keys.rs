@@ -106,7 +106,7 @@ pub static WINDOW: Block = Block {
     name: "window",
     doc: "How time is cut and how the source understands it.",
     keys: &[
-        key("updated_since", "updated_since", Kind::Flag, "The source itself filters by the watermark key (true)."),
+        key("updated_since", "updated_since", Kind::Flag, "The source itself filters by the watermark key (false)."),
         key("key", "watermark_key", Kind::Name, "Name of the time that windows cut, e.g. `indexed_at`."),
         key("origin", "origin_at", Kind::Time, "Nothing is older than this."),
         flat("boundary", &BOUNDARY, "How the source understands the ends of a window."),

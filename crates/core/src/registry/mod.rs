@@ -5,7 +5,7 @@
 //! [`spec`](crate::spec) works on what the database returns, never on the text.
 
 pub mod catalogue;
-mod cells;
+pub mod cells;
 pub mod decode;
 pub mod definition;
 pub mod diagnostic;
@@ -24,3 +24,31 @@ pub use diagnostic::{At, Diagnostic, Severity};
 pub use dictionary::{dictionary, dictionary_rows};
 pub use rows::{from_rows, to_rows};
 pub use schema::definition_schema;
+
+use crate::hash::Hash32;
+use crate::ports::NewVersion;
+use crate::time::Timestamp;
+
+/// A definition and its text as the version to be published; the text alone decides whether it is a new one.
+pub fn new_version(
+    definition: &Definition,
+    text: &str,
+    channel: &str,
+    effective_from: Timestamp,
+    actor: &str,
+    remark: &str,
+) -> NewVersion {
+    NewVersion {
+        provenance: definition.source().to_owned(),
+        channel: channel.to_owned(),
+        effective_from,
+        definition: text.to_owned(),
+        definition_hash: Hash32::of(text.as_bytes()),
+        actor: actor.to_owned(),
+        remark: remark.to_owned(),
+        rows: to_rows(definition),
+    }
+}
+
+#[cfg(test)]
+mod mistakes;

@@ -364,3 +364,7 @@ impl<'a> Reader<'a> {
         Ok(queries)
     }
 }
+
+#[cfg(test)]
+#[path = "rows_tests.rs"]
+mod tests;

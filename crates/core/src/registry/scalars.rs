@@ -171,7 +171,14 @@ fn url(text: &str) -> Result<Value, Wrong> {
     }
     if url.query().is_some() || url.fragment().is_some() {
         let at = text.find(['?', '#']).unwrap_or(0);
-        return Err(bad("a base URL has no query and no fragment".into()).at(at).hint("move it to `request.query`"));
+        // Queries are where keys are put by mistake, so what was written is not repeated.
+        return Err(Wrong::Value(WrongValue {
+            code: "bad_url",
+            message: "a base URL has no query and no fragment".into(),
+            found: None,
+            hint: Some("move it to `request.query`, and keys to `credentials`".into()),
+            offset: at,
+        }));
     }
     Ok(Value::Text(text.to_owned()))
 }
@@ -217,7 +224,7 @@ fn word(text: &str, code: &str) -> Result<Value, Wrong> {
     if let Some(code) = dictionary.resolve(text) {
         return Ok(Value::Text(code.to_owned()));
     }
-    let mistake = wrong("unknown_code", text, format!("`{text}` is no {}", code.replace('_', " ")));
+    let mistake = wrong("unknown_code", text, format!("`{text}` is not a known {}", code.replace('_', " ")));
     let spellings: Vec<String> = dictionary.spellings().map(str::to_ascii_lowercase).collect();
     Err(match closest(text, spellings.iter().map(String::as_str)) {
         Some(near) => mistake.hint(format!("did you mean `{near}`?")),

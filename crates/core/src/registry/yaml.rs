@@ -66,13 +66,13 @@ impl Node {
 }
 
 /// Reads one YAML document.
-pub fn parse(file: &str, text: &str) -> Result<Node, Diagnostic> {
+pub fn parse(file: &str, text: &str) -> Result<Node, Box<Diagnostic>> {
     if text.len() > DEFINITION_BYTES_MAX {
         let message = format!("the file has {} bytes, which is too large for a source definition", text.len());
-        return Err(Diagnostic::error("file_too_large", file, At::default(), message)
-            .expected(format!("at most {DEFINITION_BYTES_MAX} bytes")));
+        let mistake = Diagnostic::error("file_too_large", file, At::default(), message);
+        return Err(Box::new(mistake.expected(format!("at most {DEFINITION_BYTES_MAX} bytes"))));
     }
-    serde_saphyr::from_str_with_options(text, options()).map_err(|error| syntax_error(file, &error))
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| Box::new(syntax_error(file, &error)))
 }
 
 fn options() -> serde_saphyr::Options {
@@ -96,12 +96,18 @@ fn options() -> serde_saphyr::Options {
 fn syntax_error(file: &str, error: &serde_saphyr::Error) -> Diagnostic {
     let error = error.without_snippet();
     let at = error.location().map_or_else(At::default, place);
-    let text = error.to_string();
-    let message = text.lines().next().unwrap_or("not YAML").to_owned();
-    if matches!(error, serde_saphyr::Error::DuplicateMappingKey { .. }) {
+    if let serde_saphyr::Error::DuplicateMappingKey { key, .. } = error {
+        let message = match key {
+            Some(key) => format!("the key `{key}` is given twice"),
+            None => "a key is given twice".to_owned(),
+        };
         let hint = "keep one of them; a later value would silently replace the first";
         return Diagnostic::error("duplicate_key", file, at, message).hint(hint);
     }
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or("not YAML");
+    // The place is shown apart.
+    let message = message.rsplit_once(" at line ").map_or(message, |(before, _)| before);
     Diagnostic::error("yaml", file, at, message)
 }
 

@@ -22,7 +22,7 @@ pub(super) fn choose<'a>(
     name: &str,
     endpoint: &'a Map,
     overrides: &TriggerOverrides,
-) -> Result<Choice<'a>, Diagnostic> {
+) -> Result<Choice<'a>, Vec<Diagnostic>> {
     let places = definition.places();
     let path = |key: &str| format!("endpoints.{name}.{key}");
     let need = endpoint.text("auth").unwrap_or("OPTIONAL");
@@ -34,9 +34,8 @@ pub(super) fn choose<'a>(
         if !candidates.iter().any(|(known, _)| *known == wanted) {
             let at = places.value(&path("credential"));
             let message = format!("there is no credential `{wanted}`");
-            return Err(Diagnostic::error("credential_unknown", &places.file, at, message)
-                .found(wanted)
-                .suggest(wanted, candidates.iter().map(|(known, _)| *known)));
+            let mistake = Diagnostic::error("credential_unknown", &places.file, at, message).found(wanted);
+            return Err(vec![mistake.suggest(wanted, candidates.iter().map(|(known, _)| *known))]);
         }
         candidates.retain(|(known, _)| *known == wanted);
     }
@@ -48,7 +47,7 @@ pub(super) fn choose<'a>(
     // Without its secret a credential that is not optional is still chosen: the run then fails and names the secret.
     let chosen = chosen.or_else(|| candidates.iter().find(|(_, map)| !map.flag("optional"))).copied();
     if chosen.is_none() && need == "REQUIRED" {
-        return Err(none_for_required(definition, name, &candidates));
+        return Err(vec![none_for_required(definition, name, &candidates)]);
     }
     let passed_over = if chosen.is_none() { candidates.first().map(|(known, _)| *known) } else { None };
     Ok(Choice { credential: chosen, passed_over })

@@ -40,8 +40,8 @@ pub fn compile(
     registry_version: i64,
     channel: &str,
 ) -> Result<Compiled, Vec<Diagnostic>> {
-    let (name, endpoint) = pick(definition, endpoint).map_err(|mistake| vec![mistake])?;
-    let choice = auth::choose(definition, name, endpoint, overrides).map_err(|mistake| vec![mistake])?;
+    let (name, endpoint) = pick(definition, endpoint)?;
+    let choice = auth::choose(definition, name, endpoint, overrides)?;
     let mut merged = Merged::of(definition, name, endpoint, choice.credential);
     let mut mistakes = Vec::new();
     if operation == Operation::Update {
@@ -65,33 +65,43 @@ pub fn compile(
         return Err(builder.mistakes);
     }
     spec.warnings = warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)).collect();
-    Ok(Compiled { spec, origins: builder.finish_origins(), warnings })
+    let mut origins = builder.finish_origins();
+    if let Some(name) = spec.auth.credential() {
+        origins.insert("auth".into(), Origin::new(Level::Source, format!("{} {name}", rows::CREDENTIALS)));
+    }
+    for name in spec.expr.params.keys() {
+        origins.insert(format!("expr.params.{name}"), Origin::new(Level::Trigger, format!("set {name}")));
+    }
+    if spec.expr.q.is_some() {
+        origins.insert("expr.q".into(), Origin::new(Level::Trigger, "q"));
+    }
+    Ok(Compiled { spec, origins, warnings })
 }
 
-fn pick<'a>(definition: &'a Definition, wanted: Option<&str>) -> Result<(&'a str, &'a Map), Diagnostic> {
+fn pick<'a>(definition: &'a Definition, wanted: Option<&str>) -> Result<(&'a str, &'a Map), Vec<Diagnostic>> {
     let places = definition.places();
     let searching: Vec<(&str, &Map)> = definition.endpoints().filter(|(_, map)| role(map) == "SEARCH").collect();
     let names = searching.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let mistake = |code, message: String| {
         Diagnostic::error(code, &places.file, places.key("endpoints"), message).expected(format!("one of {names}"))
     };
-    match (wanted, searching.as_slice()) {
-        (None, [only]) => Ok(*only),
-        (None, []) => Err(mistake("endpoint_needed", "no endpoint of this source searches".into())),
-        (None, _) => Err(mistake("endpoint_needed", "several endpoints search, so one must be named".into())),
+    let mistake = match (wanted, searching.as_slice()) {
+        (None, [only]) => return Ok(*only),
+        (None, []) => mistake("endpoint_needed", "no endpoint of this source searches".into()),
+        (None, _) => mistake("endpoint_needed", "several endpoints search, so one must be named".into()),
         (Some(wanted), _) => match definition.endpoints().find(|(name, _)| *name == wanted) {
-            Some((name, map)) if role(map) == "SEARCH" => Ok((name, map)),
+            Some((name, map)) if role(map) == "SEARCH" => return Ok((name, map)),
             Some((name, _)) => {
                 let at = places.value(&format!("endpoints.{name}.role"));
                 let message = format!("endpoint `{name}` does not search, it is asked by others");
-                let found = Diagnostic::error("endpoint_role", &places.file, at, message);
-                Err(found.expected(format!("one of {names}")))
+                Diagnostic::error("endpoint_role", &places.file, at, message).expected(format!("one of {names}"))
             }
-            None => Err(mistake("endpoint_unknown", format!("there is no endpoint `{wanted}`"))
+            None => mistake("endpoint_unknown", format!("there is no endpoint `{wanted}`"))
                 .found(wanted)
-                .suggest(wanted, searching.iter().map(|(name, _)| *name))),
+                .suggest(wanted, searching.iter().map(|(name, _)| *name)),
         },
-    }
+    };
+    Err(vec![mistake])
 }
 
 /// The fastest rate the definition allows, which no trigger may exceed.
@@ -151,7 +161,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn spec(&mut self, operation: Operation, credential: Option<(&str, &Map)>) -> Option<SpecSnapshot> {
         self.need_values();
-        let request = request(&self.merged, self.definition);
+        let request = request(&self.merged);
         let auth = match auth::spec(self.definition, credential, request.method) {
             Ok(auth) => auth,
             Err(mistakes) => {
@@ -255,7 +265,7 @@ impl Builder<'_> {
         let id_batch_size = self.merged.number("detail.id_batch_size").and_then(|size| u32::try_from(size).ok());
         Some(DetailSpec {
             endpoint: target,
-            request: request(&merged, self.definition),
+            request: request(&merged),
             response,
             id_batch_size: id_batch_size.unwrap_or(1),
             errors: errors(self.definition, endpoint),
@@ -279,6 +289,10 @@ impl Builder<'_> {
     }
 
     fn finish_origins(mut self) -> BTreeMap<String, Origin> {
+        // What only steers the compiler is no value of the spec.
+        for steering in ["role", "auth", "credential"] {
+            self.merged.leaves.remove(steering);
+        }
         for (path, leaf) in std::mem::take(&mut self.merged.leaves) {
             self.origins.insert(path, leaf.origin);
         }
@@ -292,7 +306,7 @@ impl Builder<'_> {
     }
 }
 
-fn request(merged: &Merged, _definition: &Definition) -> RequestSpec {
+fn request(merged: &Merged) -> RequestSpec {
     let pairs = |params: &[Param]| params.iter().map(|param| (param.name.clone(), param.template.clone())).collect();
     let json = merged.get("request.body.json").map(|template| BodySpec::Json { template: template.clone() });
     let form = (!merged.form.is_empty()).then(|| BodySpec::Form { fields: pairs(&merged.form) });

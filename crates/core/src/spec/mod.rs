@@ -9,12 +9,17 @@ pub mod hashes;
 mod merge;
 pub mod origin;
 pub mod overrides;
+pub mod review;
 pub mod sample;
 pub mod snapshot;
 
 pub use compile::{Compiled, compile};
 pub use origin::{Level, Origin};
 pub use overrides::TriggerOverrides;
+pub use review::check_definition;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod recorded;

@@ -75,6 +75,11 @@ pub(super) fn apply(
             Target::Closed => mistakes.push(closed(key)),
         }
     }
+    if overrides.q.is_some() && !templates(merged).any(|template| template.contains("expr.q")) {
+        let message = "this endpoint cannot be searched: no template uses `expr.q`";
+        let found = Diagnostic::error("query_unsupported", "--query", At::default(), message);
+        mistakes.push(found.hint("harvest without a query and filter the records afterwards"));
+    }
     if let Some(priority) = overrides.priority {
         merged.put("priority", priority.into(), trigger("priority"), "--priority".into());
     }
@@ -133,7 +138,20 @@ fn is_used(merged: &Merged, name: &str) -> bool {
 
 fn templates(merged: &Merged) -> impl Iterator<Item = &str> {
     let params = [&merged.query, &merged.headers, &merged.form].into_iter().flatten().map(|p| p.template.as_str());
-    params.chain(merged.text("request.path"))
+    let mut texts: Vec<&str> = params.chain(merged.text("request.path")).collect();
+    if let Some(body) = merged.get("request.body.json") {
+        collect_texts(body, &mut texts);
+    }
+    texts.into_iter()
+}
+
+fn collect_texts<'a>(json: &'a Json, texts: &mut Vec<&'a str>) {
+    match json {
+        Json::String(text) => texts.push(text),
+        Json::Array(items) => items.iter().for_each(|item| collect_texts(item, texts)),
+        Json::Object(map) => map.values().for_each(|value| collect_texts(value, texts)),
+        _ => {}
+    }
 }
 
 /// The parameters that the templates name.

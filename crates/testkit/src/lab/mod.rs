@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
 use patra_core::ports::{Clock, Gate, Ledger, Registry};
-use patra_core::registry::{decode, dictionary_rows, to_rows};
+use patra_core::registry::{decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
 use patra_core::time::{Span, Timestamp};
@@ -126,16 +126,7 @@ impl Lab {
     /// Publishes a definition, as `patra registry apply` does.
     pub fn publish(&self, file: &str, text: &str) -> LabResult<i64> {
         let definition = decode(file, text).map_err(|mistakes| join(&mistakes))?;
-        let version = patra_core::ports::NewVersion {
-            provenance: definition.source().to_owned(),
-            channel: "stable".into(),
-            effective_from: self.now(),
-            definition: text.to_owned(),
-            definition_hash: patra_core::hash::Hash32::of(text.as_bytes()),
-            actor: "lab".into(),
-            remark: String::new(),
-            rows: to_rows(&definition),
-        };
+        let version = new_version(&definition, text, "stable", self.now(), "lab", "");
         self.runtime.block_on(self.store.publish_version(version)).map_err(|error| error.to_string())
     }
 
