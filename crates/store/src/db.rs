@@ -4,6 +4,7 @@
 //! A transaction that ends neither by commit nor by rollback (a panic in a step) is rolled back before the
 //! connection is used again. After an I/O error a connection is closed and opened anew.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -262,6 +263,21 @@ impl Tx {
         values: Vec<Value>,
     ) -> Result<Vec<Row>, DbError> {
         self.fetch(table, text.into(), positional(values)?).await
+    }
+
+    /// Columns of every table, by table. Names composed into a statement are taken from here.
+    pub async fn schema(&mut self) -> Result<BTreeMap<String, Vec<String>>, DbError> {
+        let mut schema: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let query = self.statements.dialect().columns_query();
+        for row in self.rows("schema", query, Vec::new()).await? {
+            schema.entry(row.string("table_name")?).or_default().push(row.string("column_name")?);
+        }
+        Ok(schema)
+    }
+
+    /// How the database writes parameter `number`, counted from 1.
+    pub fn placeholder(&self, number: usize) -> String {
+        self.statements.dialect().placeholder(number)
     }
 
     /// As [`Tx::rows_composed`], for statements that return nothing.

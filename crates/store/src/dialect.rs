@@ -69,6 +69,18 @@ impl Dialect {
         }
     }
 
+    /// (table_name, column_name) of every table, in the order of the columns.
+    pub fn columns_query(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => {
+                "-- schema.columns
+                SELECT m.name AS table_name, c.name AS column_name
+                  FROM sqlite_master m JOIN pragma_table_info(m.name) c
+                 WHERE m.type = 'table' ORDER BY m.name, c.cid"
+            }
+        }
+    }
+
     /// Meaning of the driver's error code.
     pub fn meaning(self, code: &str) -> Meaning {
         let Dialect::Sqlite = self;

@@ -7,16 +7,22 @@
 
 mod claim;
 mod commit;
+#[cfg(test)]
+mod conformance;
 mod coverage;
 mod db;
 mod dialect;
 mod error;
 mod finish;
+#[cfg(test)]
+mod hot;
+mod inspect;
 mod ledger;
 mod migrate;
 mod pass;
 mod plan;
 mod records;
+mod registry;
 mod rows;
 mod sql;
 mod stats;

@@ -2,12 +2,14 @@
 
 mod clock;
 mod gate;
+mod inspect;
 mod ledger;
 mod registry;
 mod source;
 
 pub use clock::{Clock, Random};
 pub use gate::{Decision, Gate, Permit, RateKey, RejectReason, Signal};
+pub use inspect::{Inspect, ListFilter, Noun, Shown, SourceSummary};
 pub use ledger::*;
 pub use registry::{Cell, DictionaryRows, NewVersion, Registry, RegistryRow, StoredVersion};
 pub use source::{HttpAnswer, HttpRequest, Secrets, Source, Transport, TransportError};

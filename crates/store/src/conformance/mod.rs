@@ -1,0 +1,119 @@
+//! Behaviours every database must show. A new back-end adds one line to the end of this file.
+
+mod batch;
+mod bench;
+mod hot;
+mod inspect;
+mod lease;
+mod plan;
+mod records;
+mod registry;
+mod slice;
+mod split;
+
+use bench::{Bench, Place};
+
+macro_rules! ledger_conformance {
+    ($backend:ident, $place:expr, { $($module:ident: [$($name:ident),* $(,)?]),* $(,)? }) => {
+        mod $backend {
+            use super::*;
+            $($(
+                #[tokio::test]
+                async fn $name() {
+                    super::$module::$name(Bench::open($place).await).await;
+                }
+            )*)*
+        }
+    };
+}
+
+macro_rules! every_backend {
+    ($($behaviours:tt)*) => {
+        ledger_conformance!(memory, Place::Memory, { $($behaviours)* });
+        ledger_conformance!(file, Place::File, { $($behaviours)* });
+    };
+}
+
+every_backend! {
+    batch: [
+        a_page_is_visible_whole_or_not_at_all_when_a_step_fails,
+        a_page_is_visible_whole_or_not_at_all_when_the_process_dies,
+        a_repeated_commit_changes_nothing_and_says_so,
+        counts_add_up_in_batch_run_and_slice,
+        a_bad_record_is_kept_apart_with_its_reason,
+        an_id_with_nul_is_refused_as_data,
+        ids_not_returned_are_counted_until_they_are_found,
+        a_body_is_kept_once_and_reads_back,
+        a_page_that_does_not_follow_its_predecessor_is_refused,
+        the_ids_of_a_search_page_read_back_in_order,
+    ],
+    lease: [
+        a_stale_lease_commits_nothing,
+        an_expired_lease_commits_until_it_is_taken_over,
+        a_takeover_goes_on_after_the_last_committed_page,
+        a_takeover_closes_what_the_lost_run_left_open,
+        leases_lost_without_progress_are_counted_and_progress_resets_them,
+        a_task_is_leased_to_one_holder,
+        tasks_are_claimed_by_priority_then_time_then_id,
+        a_paused_source_is_not_claimed,
+        a_plan_of_a_newer_format_is_not_claimed,
+        waiting_does_not_count_as_a_failure,
+        the_next_due_time_is_now_later_or_never,
+        a_claim_that_dies_leaves_the_task_claimable,
+        a_renewed_lease_ends_later_and_a_lost_one_is_refused,
+        a_new_pass_begins_at_page_zero,
+        a_finished_pass_is_handed_out_with_nothing_to_read,
+        worker_slots_are_not_shared,
+    ],
+    plan: [
+        a_second_trigger_meets_the_live_plan,
+        the_same_trigger_published_twice_is_one_plan,
+        a_plan_that_dies_half_way_leaves_nothing,
+        an_empty_plan_completes_at_once,
+        an_instance_keeps_its_remarks,
+        a_plan_reads_back_with_its_spec,
+        a_planning_view_shows_coverage_and_stock,
+    ],
+    slice: [
+        the_watermark_is_the_contiguous_prefix_in_every_order,
+        a_failed_slice_stops_the_watermark_and_a_later_plan_moves_it_on,
+        a_repeated_finish_says_what_happened_the_first_time,
+        finishing_is_all_or_nothing_at_every_failpoint,
+        the_last_slice_completes_the_plan_and_frees_the_namespace,
+        a_slice_read_too_early_gives_credit_only_up_to_its_reading,
+        a_waiver_moves_the_watermark_by_its_own_cause,
+        operations_have_their_own_cursors,
+        reconciling_changes_nothing_at_rest,
+    ],
+    split: [
+        children_replace_their_parent,
+        a_split_slice_is_covered_by_its_children_in_time,
+        parts_cover_their_window_only_together,
+        parts_split_further_cover_their_window,
+        parts_of_a_plan_cover_their_window_only_together,
+        children_that_do_not_tile_are_refused,
+        a_split_that_fails_leaves_the_parent,
+    ],
+    records: [
+        near_equal_ids_stay_apart,
+        the_greatest_version_of_a_page_is_kept,
+        a_record_changed_twice_has_two_events_in_order,
+        an_older_version_arriving_late_changes_nothing,
+        any_order_of_versions_ends_the_same,
+        many_records_are_stored_in_chunks,
+    ],
+    registry: [
+        a_new_version_ends_the_one_before,
+        an_equal_definition_adds_no_version,
+        another_channel_falls_back_to_stable,
+        a_rollback_is_a_new_version,
+        an_unknown_column_is_refused_and_nothing_is_left,
+        dictionaries_are_only_added_to,
+    ],
+    inspect: [
+        every_noun_lists_and_shows,
+        a_row_is_found_by_the_beginning_of_its_id,
+        the_summary_counts_each_source,
+    ],
+    hot: [every_hot_statement_uses_its_index],
+}
