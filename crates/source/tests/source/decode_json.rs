@@ -76,7 +76,10 @@ fn a_search_that_gives_only_ids_has_scalars_as_items() {
 #[test]
 fn ids_have_parts_and_alternatives() {
     let overrides = json!({"id": ["$.doi || $.other", "$.version"], "updated_at": null, "fields": []});
-    let page = decode_with(overrides, r#"{"items":[{"doi":"d","version":2},{"doi":"","other":"o","version":"1"},{"doi":"x"}]}"#);
+    let page = decode_with(
+        overrides,
+        r#"{"items":[{"doi":"d","version":2},{"doi":"","other":"o","version":"1"},{"doi":"x"}]}"#,
+    );
     let page = page.unwrap();
     assert_eq!(page.items[0].id, "d:2");
     assert_eq!(page.items[1].id, "o:1");
@@ -169,7 +172,8 @@ fn required_fields_must_be_there_except_on_tombstones() {
 #[test]
 fn the_content_hash_ignores_order_and_declared_noise() {
     let overrides = || json!({"hash_exclude": ["$.indexed", "$.score"]});
-    let hash = |record: &str| decode_with(overrides(), format!(r#"{{"items":[{record}]}}"#)).unwrap().items[0].content_hash;
+    let hash =
+        |record: &str| decode_with(overrides(), format!(r#"{{"items":[{record}]}}"#)).unwrap().items[0].content_hash;
     let one = hash(r#"{"id":"a","indexed":{"t":1},"title":"T","score":1.5}"#);
     assert_eq!(one, hash(r#"{ "title":"T", "score":2, "id":"a" ,"indexed":{"t":2}}"#));
     assert_ne!(one, hash(r#"{"id":"a","title":"U"}"#));

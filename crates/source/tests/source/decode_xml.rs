@@ -36,13 +36,20 @@ fn items_keep_their_bytes_and_texts_keep_their_mixed_content() {
     assert_eq!(page.items[0].updated_at, Some("2026-01-31".parse().unwrap()));
     assert_eq!(&page.items[1].payload[..], b"<item v='1'><id>b</id><title/></item>");
     assert_eq!(page.items[1].fields, "{}");
-    assert_eq!(page.items[1].payload.as_ptr() as usize - body.as_ptr() as usize,
-        body.windows(6).rposition(|part| part == b"<item ").unwrap());
+    assert_eq!(
+        page.items[1].payload.as_ptr() as usize - body.as_ptr() as usize,
+        body.windows(6).rposition(|part| part == b"<item ").unwrap()
+    );
 }
 
 #[test]
 fn an_empty_token_and_no_token_are_the_end() {
-    for token in ["", "<resumptionToken/>", "<resumptionToken cursor='5'></resumptionToken>", "<resumptionToken> \n</resumptionToken>"] {
+    for token in [
+        "",
+        "<resumptionToken/>",
+        "<resumptionToken cursor='5'></resumptionToken>",
+        "<resumptionToken> \n</resumptionToken>",
+    ] {
         let page = decode(format!("<set><item><id>a</id></item>{token}</set>")).unwrap();
         assert_eq!(page.next_token, None, "{token}");
     }
@@ -160,7 +167,8 @@ fn a_body_cut_anywhere_is_never_a_page() {
     for cut in 0..body.len() {
         assert!(decode(&body.as_bytes()[..cut]).is_err(), "cut at {cut}: {}", &body[..cut]);
     }
-    for body in ["<set></item>", "<set></set><set/>", "<set></set>x", "x<set/>", "<set><item></set></item>", "<set a=1"] {
+    for body in ["<set></item>", "<set></set><set/>", "<set></set>x", "x<set/>", "<set><item></set></item>", "<set a=1"]
+    {
         assert!(decode(body).is_err(), "{body}");
     }
 }
