@@ -162,7 +162,8 @@ impl<'a> DeserializeSeed<'a> for Visit<'_, '_, 'a> {
         if !node.marks.is_empty() && raw.get().starts_with(['[', '{']) {
             self.mark();
         }
-        if node.names.is_empty() && node.indices.is_empty() && node.wildcard.is_none() {
+        let leaf = node.names.is_empty() && node.indices.is_empty() && node.wildcard.is_none();
+        if leaf || !raw.get().starts_with(['[', '{']) {
             return Ok(());
         }
         let mut reader = serde_json::Deserializer::from_str(raw.get());

@@ -213,8 +213,11 @@ fn is_illegal(byte: u8) -> bool {
 }
 
 fn resolved(reference: &BytesRef<'_>) -> String {
-    if let Ok(Some(letter)) = reference.resolve_char_ref() {
-        return letter.to_string();
+    match reference.resolve_char_ref() {
+        Ok(Some(letter)) => return letter.to_string(),
+        Ok(None) => {}
+        // A number that is no character becomes NUL, which no text may hold.
+        Err(_) => return '\0'.to_string(),
     }
     let name = reference.xml10_content();
     resolve_xml_entity(&name).map_or_else(|| format!("&{name};"), str::to_owned)

@@ -61,7 +61,7 @@ pub fn inflate(packed: Bytes, coding: Coding, limits: Limits) -> Result<Bytes, T
         Coding::Identity => Ok(packed),
         Coding::Gzip => sink.drain(flate2::read::MultiGzDecoder::new(&packed[..])),
         Coding::Deflate => deflate(&packed, sink),
-        Coding::Brotli => brotli_body(&packed, sink),
+        Coding::Brotli => sink.drain(brotli::Decompressor::new(&packed[..], CHUNK)),
         Coding::Zstd => {
             let decoder = zstd::stream::read::Decoder::new(&packed[..]).map_err(|error| lost(&error))?;
             sink.drain(decoder)
@@ -132,13 +132,6 @@ fn deflate(packed: &[u8], mut sink: Sink) -> Result<Bytes, TransportError> {
             _ => {}
         }
     }
-}
-
-/// The brotli reader stops at the end of its stream; what is left behind it is damage.
-fn brotli_body(packed: &[u8], sink: Sink) -> Result<Bytes, TransportError> {
-    let mut rest = packed;
-    let body = sink.drain(brotli::Decompressor::new(&mut rest, CHUNK))?;
-    Ok(body)
 }
 
 #[cfg(test)]

@@ -1,0 +1,12 @@
+//! Tests of the source side through its public face: specs as JSON, a scripted transport, a real socket.
+
+mod auth;
+mod decode_json;
+mod decode_xml;
+mod faults;
+mod fixtures;
+mod reader;
+mod requests;
+mod security;
+mod server;
+mod testspec;
