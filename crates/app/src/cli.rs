@@ -6,7 +6,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use patra_core::time::Timestamp;
 
 #[derive(Debug, Parser)]
-#[command(name = "patra", version, about = "Copies literature APIs into a database and proves that nothing is missing", arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    name = "patra",
+    version,
+    about = "Copies literature APIs into a database and proves that nothing is missing",
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 pub struct Cli {
     #[command(flatten)]
     pub global: Global,
@@ -82,9 +88,7 @@ pub enum Command {
     #[command(subcommand)]
     Sim(SimCommand),
     /// Shell completions
-    Completions {
-        shell: clap_complete::Shell,
-    },
+    Completions { shell: clap_complete::Shell },
     /// Write man pages into a folder
     Man {
         #[arg(value_name = "FOLDER")]

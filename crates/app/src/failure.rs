@@ -83,8 +83,10 @@ impl From<patra_engine::planner::PlanError> for Failure {
     fn from(error: patra_engine::planner::PlanError) -> Failure {
         use patra_engine::planner::PlanError as E;
         match error {
-            E::UnknownSource { provenance } => Failure::new(Exit::NotFound, format!("there is no source `{provenance}`"))
-                .hint("`patra source list` shows the sources; a definition file can be given instead of a name"),
+            E::UnknownSource { provenance } => {
+                Failure::new(Exit::NotFound, format!("there is no source `{provenance}`"))
+                    .hint("`patra source list` shows the sources; a definition file can be given instead of a name")
+            }
             E::Mistakes { mistakes, .. } => mistaken(&mistakes),
             E::Paused { .. } => Failure::new(Exit::Source, error),
             E::Zone(error) => Failure::new(Exit::Definition, error),

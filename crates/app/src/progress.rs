@@ -101,7 +101,11 @@ impl Progress {
                 if due || force {
                     state.said_at.insert(source.to_owned(), now);
                     let (done, all) = (tally.slices_done, tally.slices);
-                    eprintln!("{source}: {done}/{all} slices, {} records, {} requests", group(tally.fetched), group(tally.requests));
+                    eprintln!(
+                        "{source}: {done}/{all} slices, {} records, {} requests",
+                        group(tally.fetched),
+                        group(tally.requests)
+                    );
                 }
             }
         }

@@ -1,16 +1,18 @@
 //! From the command line to a running engine: database, registry, clock, transport.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
 use patra_core::hash::Hash32;
-use patra_core::ports::{Clock, Random, Registry};
+use patra_core::ports::{Clock, Random, Registry, Secrets};
 use patra_core::registry::{Definition, catalogue, decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
-use patra_engine::planner::{Planner, Trigger};
+use patra_engine::planner::{Planner, Trigger, definition_of};
+use patra_source::EnvFileSecrets;
 use patra_store::{Durability, Options, SqliteStore};
 
 use crate::cli::TriggerArgs;
@@ -34,9 +36,9 @@ impl Desk {
         let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
         let mut options = Options::new(clock.clone(), random.next_u64());
         options.durability = durability;
-        let store = SqliteStore::open(place_of(database)?, options).await.map_err(|error| {
-            Failure::new(Exit::Database, format!("cannot open the database `{database}`: {error}"))
-        })?;
+        let store = SqliteStore::open(place_of(database)?, options)
+            .await
+            .map_err(|error| Failure::new(Exit::Database, format!("cannot open the database `{database}`: {error}")))?;
         let desk = Desk { store, clock, random };
         desk.apply_catalogue().await?;
         Ok(desk)
@@ -56,7 +58,8 @@ impl Desk {
         self.store.seed_dictionary(&dictionary_rows()).await?;
         let known = self.store.versions(None).await?;
         for entry in catalogue::ALL {
-            let current = known.iter().find(|version| version.provenance == entry.source && version.channel == "stable");
+            let current =
+                known.iter().find(|version| version.provenance == entry.source && version.channel == "stable");
             // A person's version is never replaced by ours.
             let ours = current.is_none_or(|version| version.actor == BUILT_IN);
             let changed = current.is_none_or(|version| version.definition_hash != Hash32::of(entry.text.as_bytes()));
@@ -135,24 +138,54 @@ fn place_of(database: &str) -> Result<&str, Failure> {
     }
 }
 
-/// What the command line asks of a source.
-pub fn trigger(source: String, args: &TriggerArgs) -> Trigger {
-    Trigger {
-        provenance: source,
-        endpoint: args.endpoint.clone(),
-        operation: Operation::Harvest,
-        channel: args.channel.clone(),
-        since: args.since,
-        until: args.until,
-        overrides: TriggerOverrides {
+impl Desk {
+    /// What the command line asks of a source, with the optional credentials whose secrets are here.
+    pub async fn trigger(&self, source: &str, args: &TriggerArgs) -> Result<Trigger, Failure> {
+        let overrides = TriggerOverrides {
             base_url: args.base_url.clone(),
             allow_hosts: args.allow_host.clone(),
             q: args.query.clone(),
             params: args.set.iter().cloned().collect(),
             contact: args.contact.clone(),
             priority: args.priority,
+            credentials: Some(self.credentials(source, &args.channel).await?),
             ..TriggerOverrides::default()
-        },
+        };
+        let endpoint = args.endpoint.clone();
+        Ok(Trigger { endpoint, since: args.since, until: args.until, overrides, ..plain(source, &args.channel) })
+    }
+
+    /// Names of the credentials that can be used on this machine.
+    async fn credentials(&self, source: &str, channel: &str) -> Result<BTreeSet<String>, Failure> {
+        let Some(version) = self.store.version_at(source, channel, self.clock.now()).await? else {
+            return Ok(BTreeSet::new());
+        };
+        let definition = definition_of(&version).map_err(|mistakes| mistaken(&mistakes))?;
+        let usable = |map: &patra_core::registry::Map| {
+            definition_secrets(map).iter().all(|reference| EnvFileSecrets.resolve(reference).is_ok())
+        };
+        let names = definition.credentials().filter(|(_, map)| usable(map)).map(|(name, _)| name.to_owned());
+        Ok(names.collect())
+    }
+}
+
+/// References to secrets in one credential of a definition.
+fn definition_secrets(credential: &patra_core::registry::Map) -> Vec<String> {
+    let keys = ["secret", "user", "password", "client_id", "client_secret"];
+    let texts = keys.iter().filter_map(|key| credential.text(key));
+    texts.filter(|text| text.starts_with("env:") || text.starts_with("file:")).map(str::to_owned).collect()
+}
+
+/// A harvest of everything, asked for by hand.
+pub fn plain(source: &str, channel: &str) -> Trigger {
+    Trigger {
+        provenance: source.to_owned(),
+        endpoint: None,
+        operation: Operation::Harvest,
+        channel: channel.to_owned(),
+        since: None,
+        until: None,
+        overrides: TriggerOverrides::default(),
         scheduler: "CLI".into(),
         job_id: String::new(),
         log_id: String::new(),

@@ -155,7 +155,7 @@ impl Planner {
 }
 
 fn compile_version(version: &StoredVersion, trigger: &Trigger) -> Result<Compiled, Vec<Diagnostic>> {
-    let definition = definition_of(version).map_err(|mistake| vec![mistake])?;
+    let definition = definition_of(version)?;
     let mut overrides = trigger.overrides.clone();
     if let Some(since) = trigger.since {
         overrides.params.insert("window.origin".into(), since.to_string());
@@ -165,10 +165,10 @@ fn compile_version(version: &StoredVersion, trigger: &Trigger) -> Result<Compile
 }
 
 /// The definition as the registry holds it, with the lines of its text for naming mistakes.
-pub fn definition_of(version: &StoredVersion) -> Result<Definition, Diagnostic> {
+pub fn definition_of(version: &StoredVersion) -> Result<Definition, Vec<Diagnostic>> {
     let file = format!("{} version {}", version.provenance, version.version);
     let definition = from_rows(&version.provenance, &version.rows)
-        .map_err(|bad| Diagnostic::error("registry-row", &file, At::default(), bad.to_string()))?;
+        .map_err(|bad| vec![Diagnostic::error("registry-row", &file, At::default(), bad.to_string())])?;
     Ok(match decode(&file, &version.definition) {
         Ok(written) => definition.with_places_of(&written),
         Err(_) => definition,

@@ -111,11 +111,24 @@ fn is_clean(row: &Value) -> bool {
 
 fn show(rows: &[Value], verdict: &Verdict, args: &DemoArgs, elapsed_ms: u64, ok: bool) {
     let columns = [
-        "source", "expected", "stored", "missing", "extra", "outbox_duplicates", "watermark", "watermark_truth",
-        "requests", "throttled", "retries", "splits", "pages", "quarantined",
+        "source",
+        "expected",
+        "stored",
+        "missing",
+        "extra",
+        "outbox_duplicates",
+        "watermark",
+        "watermark_truth",
+        "requests",
+        "throttled",
+        "retries",
+        "splits",
+        "pages",
+        "quarantined",
     ];
     println!("{}", table::of_rows(rows, &columns));
-    for finding in verdict.findings.iter().filter(|finding| finding.severity == patra_checker::Severity::Error).take(20) {
+    for finding in verdict.findings.iter().filter(|finding| finding.severity == patra_checker::Severity::Error).take(20)
+    {
         println!("{} {}: {}", finding.check, finding.source, finding.message);
     }
     let stored: u64 = rows.iter().filter_map(|row| row["stored"].as_u64()).sum();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::cli::{DoctorArgs, Global};
 use crate::commands::source::in_force;
 use crate::failure::{Exit, Failure};
-use crate::wiring::Desk;
+use crate::wiring::{Desk, plain};
 
 pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
     if args.failpoints {
@@ -17,13 +17,19 @@ pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
     let mut checks = Vec::new();
     let opened = Desk::open(&global.database, patra_store::Durability::Full).await;
     match &opened {
-        Ok(desk) => checks.push(check("database", true, format!("{}, schema {}", global.database, desk.store.schema_version()))),
+        Ok(desk) => {
+            checks.push(check("database", true, format!("{}, schema {}", global.database, desk.store.schema_version())))
+        }
         Err(failure) => checks.push(check("database", false, failure.to_string())),
     }
     if let Ok(desk) = &opened {
         sources(desk, &mut checks).await;
     }
-    checks.push(check("contact", std::env::var("PATRA_CONTACT").is_ok(), "PATRA_CONTACT is the address sources can write to".into()));
+    checks.push(check(
+        "contact",
+        std::env::var("PATRA_CONTACT").is_ok(),
+        "PATRA_CONTACT is the address sources can write to".into(),
+    ));
     checks.push(check("settings", true, settings()));
     let bad = checks.iter().filter(|check| check["ok"] == false && check["check"] != "contact").count();
     if global.json {
@@ -31,7 +37,11 @@ pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
     } else {
         for check in &checks {
             let mark = if check["ok"] == true { "ok  " } else { "look" };
-            println!("{mark} {}: {}", check["check"].as_str().unwrap_or_default(), check["detail"].as_str().unwrap_or_default());
+            println!(
+                "{mark} {}: {}",
+                check["check"].as_str().unwrap_or_default(),
+                check["detail"].as_str().unwrap_or_default()
+            );
         }
     }
     match bad {
@@ -50,7 +60,7 @@ async fn sources(desk: &Desk, checks: &mut Vec<Value>) {
         Err(failure) => return checks.push(check("registry", false, failure.to_string())),
     };
     for version in versions {
-        let trigger = super::gate::plain(&version.provenance, &version.channel);
+        let trigger = plain(&version.provenance, &version.channel);
         let name = format!("source {}", version.provenance);
         match desk.planner().compile(&trigger).await {
             Ok(compiled) => {
@@ -68,6 +78,9 @@ fn settings() -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     format!(
         "{} workers, lease {}, heartbeat stops after {} without a page, {} failures end a task",
-        cores * 2, settings.lease_ttl, settings.progress_limit, settings.failures_max
+        cores * 2,
+        settings.lease_ttl,
+        settings.progress_limit,
+        settings.failures_max
     )
 }

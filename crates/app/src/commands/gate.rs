@@ -2,16 +2,13 @@
 
 use serde_json::{Value, json};
 
-use patra_engine::planner::Trigger;
 use patra_core::ports::RateKey;
-use patra_core::spec::TriggerOverrides;
-use patra_core::spec::snapshot::Operation;
 
 use crate::cli::{Global, NounCommand};
 use crate::commands::source::in_force;
 use crate::failure::{Exit, Failure};
 use crate::table;
-use crate::wiring::Desk;
+use crate::wiring::{Desk, plain};
 
 pub async fn run(global: &Global, command: &NounCommand) -> Result<(), Failure> {
     let desk = Desk::open(&global.database, patra_store::Durability::Full).await?;
@@ -19,7 +16,8 @@ pub async fn run(global: &Global, command: &NounCommand) -> Result<(), Failure> 
     for version in in_force(&desk).await? {
         let compiled = desk.planner().compile(&plain(&version.provenance, &version.channel)).await?;
         let rate = &compiled.spec.rate;
-        let windows: Vec<String> = rate.windows.iter().map(|window| format!("{} per {}", window.requests, window.per)).collect();
+        let windows: Vec<String> =
+            rate.windows.iter().map(|window| format!("{} per {}", window.requests, window.per)).collect();
         rows.push(json!({
             "key": RateKey::of(&compiled.spec).as_str(),
             "source": version.provenance,
@@ -41,20 +39,4 @@ pub async fn run(global: &Global, command: &NounCommand) -> Result<(), Failure> 
         println!("{}", table::of_rows(&rows, &["key", "source", "channel", "limit", "burst", "concurrency"]));
     }
     Ok(())
-}
-
-pub fn plain(source: &str, channel: &str) -> Trigger {
-    Trigger {
-        provenance: source.to_owned(),
-        endpoint: None,
-        operation: Operation::Harvest,
-        channel: channel.to_owned(),
-        since: None,
-        until: None,
-        overrides: TriggerOverrides::default(),
-        scheduler: "CLI".into(),
-        job_id: String::new(),
-        log_id: String::new(),
-        trigger_type: "MANUAL".into(),
-    }
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Durability, Global, HarvestArgs};
 use crate::failure::{Exit, Failure};
 use crate::progress::{Progress, group};
-use crate::wiring::{Desk, trigger};
+use crate::wiring::Desk;
 
 pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
     install_crypto();
@@ -51,7 +51,7 @@ fn durability(durability: Durability) -> patra_store::Durability {
 }
 
 async fn plan(desk: &Desk, progress: &Progress, source: &str, args: &HarvestArgs) -> Result<Option<Id>, Failure> {
-    let planned = desk.planner().plan(&trigger(source.to_owned(), &args.trigger)).await?;
+    let planned = desk.planner().plan(&desk.trigger(source, &args.trigger).await?).await?;
     Ok(match planned {
         Planned::Created { plan, window, slices, warnings } => {
             progress.say(&format!("{source}: {slices} slices over {window}"));
@@ -172,8 +172,15 @@ fn show(global: &Global, report: &Value) -> Result<(), Failure> {
     println!(
         "{}: {} fetched, {} new, {} changed, {} unchanged, {} quarantined; {} requests, {} throttled, {} retries, {} splits",
         report["source"].as_str().unwrap_or_default(),
-        number("fetched"), number("inserted"), number("updated"), number("unchanged"), number("quarantined"),
-        number("requests"), number("throttled"), number("retries"), number("splits"),
+        number("fetched"),
+        number("inserted"),
+        number("updated"),
+        number("unchanged"),
+        number("quarantined"),
+        number("requests"),
+        number("throttled"),
+        number("retries"),
+        number("splits"),
     );
     if let Some(watermark) = report["watermark"].as_str() {
         println!("complete up to {watermark}");

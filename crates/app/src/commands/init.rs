@@ -10,7 +10,8 @@ use crate::wiring::Desk;
 
 pub async fn run(global: &Global) -> Result<(), Failure> {
     let desk = Desk::open(&global.database, Durability::Full).await?;
-    let mut sources: Vec<String> = desk.store.versions(None).await?.into_iter().map(|version| version.provenance).collect();
+    let mut sources: Vec<String> =
+        desk.store.versions(None).await?.into_iter().map(|version| version.provenance).collect();
     sources.sort();
     sources.dedup();
     if global.json {

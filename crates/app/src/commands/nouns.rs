@@ -35,7 +35,10 @@ pub async fn run(global: &Global, noun: Noun, command: &NounCommand) -> Result<(
 }
 
 fn name(noun: Noun) -> String {
-    serde_json::to_value(noun).ok().and_then(|value| value.as_str().map(|text| text.replace('_', " "))).unwrap_or_default()
+    serde_json::to_value(noun)
+        .ok()
+        .and_then(|value| value.as_str().map(|text| text.replace('_', " ")))
+        .unwrap_or_default()
 }
 
 fn show(global: &Global, row: Shown) -> Result<(), Failure> {
@@ -75,18 +78,74 @@ fn id(option: &str, text: Option<&str>) -> Result<Option<Id>, Failure> {
 /// What a person sees of a row in a list; `show` and `--json` have everything.
 fn columns(noun: Noun) -> &'static [&'static str] {
     match noun {
-        Noun::Plan => &["id", "provenance_code", "operation_code", "window_from", "window_to", "slice_count", "open_slice_count", "status_code", "created_at"],
-        Noun::Slice => &["id", "plan_id", "provenance_code", "window_from", "window_to", "part", "status_code", "reason"],
-        Noun::Task => &["id", "slice_id", "provenance_code", "priority", "status_code", "attempt_no", "failure_count", "scheduled_at", "lease_owner"],
-        Noun::Run => &["id", "task_id", "provenance_code", "attempt_no", "status_code", "reason", "started_at", "finished_at"],
-        Noun::Batch => &["id", "run_id", "provenance_code", "pass_no", "seq_no", "phase", "record_count", "status_code", "committed_at"],
-        Noun::Cursor => &["id", "provenance_code", "endpoint_name", "operation_code", "cursor_key", "cursor_value", "version", "updated_at"],
-        Noun::CursorEvent => &["id", "provenance_code", "event_no", "prev_value", "new_value", "cause_code", "created_at"],
-        Noun::Record => &["id", "provenance_code", "endpoint_name", "provider_id", "version_no", "updated_at", "deleted", "checked_at"],
+        Noun::Plan => &[
+            "id",
+            "provenance_code",
+            "operation_code",
+            "window_from",
+            "window_to",
+            "slice_count",
+            "open_slice_count",
+            "status_code",
+            "created_at",
+        ],
+        Noun::Slice => {
+            &["id", "plan_id", "provenance_code", "window_from", "window_to", "part", "status_code", "reason"]
+        }
+        Noun::Task => &[
+            "id",
+            "slice_id",
+            "provenance_code",
+            "priority",
+            "status_code",
+            "attempt_no",
+            "failure_count",
+            "scheduled_at",
+            "lease_owner",
+        ],
+        Noun::Run => {
+            &["id", "task_id", "provenance_code", "attempt_no", "status_code", "reason", "started_at", "finished_at"]
+        }
+        Noun::Batch => &[
+            "id",
+            "run_id",
+            "provenance_code",
+            "pass_no",
+            "seq_no",
+            "phase",
+            "record_count",
+            "status_code",
+            "committed_at",
+        ],
+        Noun::Cursor => &[
+            "id",
+            "provenance_code",
+            "endpoint_name",
+            "operation_code",
+            "cursor_key",
+            "cursor_value",
+            "version",
+            "updated_at",
+        ],
+        Noun::CursorEvent => {
+            &["id", "provenance_code", "event_no", "prev_value", "new_value", "cause_code", "created_at"]
+        }
+        Noun::Record => &[
+            "id",
+            "provenance_code",
+            "endpoint_name",
+            "provider_id",
+            "version_no",
+            "updated_at",
+            "deleted",
+            "checked_at",
+        ],
         Noun::Quarantine => &["id", "provenance_code", "provider_id", "reason_code", "path", "message", "batch_id"],
         Noun::MissingId => &["id", "provenance_code", "provider_id", "sightings", "next_try_at", "status_code"],
         Noun::Instance => &["id", "provenance_code", "operation_code", "triggered_at", "record_remarks"],
-        Noun::Outbox => &["id", "provenance_code", "provider_id", "version_no", "change_code", "status_code", "created_at"],
+        Noun::Outbox => {
+            &["id", "provenance_code", "provider_id", "version_no", "change_code", "status_code", "created_at"]
+        }
         Noun::SourceControl => &["id", "provenance_code", "endpoint_name", "paused", "fuse_blown", "reason", "actor"],
     }
 }
@@ -96,10 +155,23 @@ pub async fn plan_outcome(store: &SqliteStore, plan: Id) -> Result<Value, Failur
     let Some(row) = store.show(Noun::Plan, &plan.to_string()).await? else { return Ok(json!({})) };
     let mut bad = 0u64;
     for status in ["FAILED", "PARTIAL", "CANCELLED"] {
-        let filter = ListFilter { plan: Some(plan), status: Some(status.into()), limit: SLICES_LOOKED_AT, ..ListFilter::default() };
+        let filter = ListFilter {
+            plan: Some(plan),
+            status: Some(status.into()),
+            limit: SLICES_LOOKED_AT,
+            ..ListFilter::default()
+        };
         bad += store.list(Noun::Slice, &filter).await?.len() as u64;
     }
     let provenance = row["provenance_code"].as_str().unwrap_or_default();
-    let watermark = store.summary().await?.into_iter().filter(|source| source.provenance == provenance).filter_map(|source| source.watermark).max();
-    Ok(json!({ "status": row["status_code"], "all": row["slice_count"], "open": row["open_slice_count"], "bad": bad, "watermark": watermark }))
+    let watermark = store
+        .summary()
+        .await?
+        .into_iter()
+        .filter(|source| source.provenance == provenance)
+        .filter_map(|source| source.watermark)
+        .max();
+    Ok(
+        json!({ "status": row["status_code"], "all": row["slice_count"], "open": row["open_slice_count"], "bad": bad, "watermark": watermark }),
+    )
 }

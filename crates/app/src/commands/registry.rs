@@ -42,7 +42,13 @@ fn print(global: &Global, rows: Vec<Value>, columns: &[&str]) -> Result<(), Fail
     Ok(())
 }
 
-async fn apply(desk: &Desk, file: &Path, from: Option<Timestamp>, channel: &str, remark: &str) -> Result<Value, Failure> {
+async fn apply(
+    desk: &Desk,
+    file: &Path,
+    from: Option<Timestamp>,
+    channel: &str,
+    remark: &str,
+) -> Result<Value, Failure> {
     let (definition, text) = checked(file)?;
     let source = definition.source().to_owned();
     let newest = newest(desk, &source).await?;
@@ -70,7 +76,10 @@ async fn diff(global: &Global, desk: &Desk, file: &Path, channel: &str) -> Resul
     let old = current(desk, definition.source(), channel).await?;
     let lines = line_diff(&old.definition, &text);
     if global.json {
-        println!("{}", json!({ "source": definition.source(), "version": old.version, "changed": !lines.is_empty(), "lines": lines }));
+        println!(
+            "{}",
+            json!({ "source": definition.source(), "version": old.version, "changed": !lines.is_empty(), "lines": lines })
+        );
     } else if lines.is_empty() {
         println!("{} equals version {}", file.display(), old.version);
     } else {
@@ -113,15 +122,20 @@ async fn history(global: &Global, desk: &Desk, source: &str) -> Result<(), Failu
     if versions.is_empty() {
         return Err(unknown(source));
     }
-    let rows = versions.iter().map(|version| json!({
-        "version": version.version,
-        "channel": version.channel,
-        "effective_from": version.effective_from,
-        "effective_to": version.effective_to,
-        "by": version.actor,
-        "remark": version.remark,
-        "hash": version.definition_hash.to_string()[..12],
-    })).collect();
+    let rows = versions
+        .iter()
+        .map(|version| {
+            json!({
+                "version": version.version,
+                "channel": version.channel,
+                "effective_from": version.effective_from,
+                "effective_to": version.effective_to,
+                "by": version.actor,
+                "remark": version.remark,
+                "hash": version.definition_hash.to_string()[..12],
+            })
+        })
+        .collect();
     print(global, rows, &["version", "channel", "effective_from", "effective_to", "by", "remark", "hash"])
 }
 
@@ -144,7 +158,9 @@ async fn rollback(desk: &Desk, source: &str, to: Option<i64>, channel: &str) -> 
 async fn previous(desk: &Desk, now: &StoredVersion) -> Result<i64, Failure> {
     let versions = desk.store.versions(Some(&now.provenance)).await?;
     let before = versions.iter().filter(|version| {
-        version.channel == now.channel && version.version < now.version && version.definition_hash != now.definition_hash
+        version.channel == now.channel
+            && version.version < now.version
+            && version.definition_hash != now.definition_hash
     });
     before.map(|version| version.version).max().ok_or_else(|| {
         Failure::new(Exit::NotFound, format!("`{}` has no earlier version on channel {}", now.provenance, now.channel))

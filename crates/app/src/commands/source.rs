@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use patra_core::ports::{Registry, StoredVersion};
-use patra_core::registry::definition_schema;
+use patra_core::registry::{Diagnostic, Severity, definition_schema};
 use patra_engine::planner::definition_of;
 use serde_json::{Value, json};
 
@@ -27,9 +27,8 @@ pub async fn run(global: &Global, command: &SourceCommand) -> Result<(), Failure
 /// The versions in force now, one per source and channel.
 pub async fn in_force(desk: &Desk) -> Result<Vec<StoredVersion>, Failure> {
     let now = desk.clock.now();
-    let current = |version: &StoredVersion| {
-        version.effective_from <= now && version.effective_to.is_none_or(|end| end > now)
-    };
+    let current =
+        |version: &StoredVersion| version.effective_from <= now && version.effective_to.is_none_or(|end| end > now);
     let mut versions: Vec<StoredVersion> = desk.store.versions(None).await?.into_iter().filter(current).collect();
     versions.sort_by(|left, right| (&left.provenance, &left.channel).cmp(&(&right.provenance, &right.channel)));
     Ok(versions)
@@ -40,7 +39,7 @@ async fn list(global: &Global) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for version in in_force(&desk).await? {
         let Some(whole) = desk.store.version(&version.provenance, version.version).await? else { continue };
-        let definition = definition_of(&whole).map_err(|mistake| mistaken(&[mistake]))?;
+        let definition = definition_of(&whole).map_err(|mistakes| mistaken(&mistakes))?;
         let endpoints: Vec<&str> = definition.endpoints().map(|(name, _)| name).collect();
         rows.push(json!({
             "source": version.provenance,
@@ -73,23 +72,24 @@ async fn show(global: &Global, source: &str) -> Result<(), Failure> {
 }
 
 pub fn unknown(source: &str) -> Failure {
-    Failure::new(Exit::NotFound, format!("there is no source `{source}`"))
-        .hint("`patra source list` shows the sources")
+    Failure::new(Exit::NotFound, format!("there is no source `{source}`")).hint("`patra source list` shows the sources")
 }
 
 /// Decodes and compiles each file without touching a database.
 fn check(global: &Global, files: &[PathBuf]) -> Result<(), Failure> {
     let mut all = Vec::new();
     for file in files {
-        let mistakes = mistakes_of(file)?;
-        if mistakes.is_empty() && !global.json {
+        let found = mistakes_of(file)?;
+        if !found.iter().any(is_error) && !global.json {
             println!("{}: no mistakes", file.display());
+            found.iter().for_each(|warning| println!("{warning}"));
         }
-        all.extend(mistakes);
+        all.extend(found);
     }
     if global.json {
         println!("{}", serde_json::to_string(&all)?);
     }
+    all.retain(is_error);
     match all.is_empty() {
         true => Ok(()),
         false if global.json => Err(Failure::new(Exit::Definition, format!("{} mistakes", all.len()))),
@@ -97,22 +97,25 @@ fn check(global: &Global, files: &[PathBuf]) -> Result<(), Failure> {
     }
 }
 
-fn mistakes_of(file: &std::path::Path) -> Result<Vec<patra_core::registry::Diagnostic>, Failure> {
+fn mistakes_of(file: &std::path::Path) -> Result<Vec<Diagnostic>, Failure> {
     let shown = file.display().to_string();
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::new(Exit::NotFound, format!("cannot read `{shown}`: {error}")))?;
-    let definition = match patra_core::registry::decode(&shown, &text) {
-        Ok(definition) => definition,
-        Err(mistakes) => return Ok(mistakes),
-    };
-    let operation = patra_core::spec::snapshot::Operation::Harvest;
-    let overrides = patra_core::spec::TriggerOverrides::default();
-    Ok(patra_core::spec::compile(&definition, None, operation, &overrides, 0, "stable").err().unwrap_or_default())
+    Ok(match patra_core::registry::decode(&shown, &text) {
+        Ok(definition) => patra_core::spec::check_definition(&definition),
+        Err(mistakes) => mistakes,
+    })
+}
+
+/// Degradations are told but do not stop anybody.
+fn is_error(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity == Severity::Error
 }
 
 /// Reads a file for a command that needs it to be right.
 pub fn checked(file: &std::path::Path) -> Result<(patra_core::registry::Definition, String), Failure> {
-    let mistakes = mistakes_of(file)?;
+    let mut mistakes = mistakes_of(file)?;
+    mistakes.retain(is_error);
     if !mistakes.is_empty() {
         return Err(mistaken(&mistakes));
     }

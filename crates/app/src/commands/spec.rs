@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use crate::cli::{Global, SpecCommand};
 use crate::failure::Failure;
 use crate::table;
-use crate::wiring::{Desk, trigger};
+use crate::wiring::Desk;
 
 pub async fn run(global: &Global, command: &SpecCommand) -> Result<(), Failure> {
     let SpecCommand::Show { source, origin, trigger: args } = command;
     let desk = Desk::open(&global.database, patra_store::Durability::Full).await?;
     let source = desk.source_of(source, &args.channel).await?;
-    let compiled = desk.planner().compile(&trigger(source, args)).await?;
+    let compiled = desk.planner().compile(&desk.trigger(&source, args).await?).await?;
     if !origin {
         println!("{}", serde_json::to_string_pretty(&compiled.spec)?);
         return Ok(());

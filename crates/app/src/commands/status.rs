@@ -11,28 +11,46 @@ use crate::wiring::Desk;
 pub async fn run(global: &Global) -> Result<(), Failure> {
     let desk = Desk::open_existing(&global.database).await?;
     let now = desk.clock.now();
-    let rows: Vec<Value> = desk.store.summary().await?.iter().map(|source| {
-        let tasks = |state: &str| source.tasks.get(state).copied().unwrap_or(0);
-        json!({
-            "source": source.provenance,
-            "endpoint": source.endpoint,
-            "records": source.records,
-            "complete_to": source.watermark,
-            "behind": source.watermark.map(|at| age(now.since(at).micros() / 1_000_000)),
-            "queued": tasks("QUEUED"),
-            "running": tasks("RUNNING"),
-            "failed": tasks("FAILED") + tasks("PARTIAL"),
-            "quarantined": source.quarantined,
-            "outbox": source.outbox_pending,
-            "trouble": source.paused.clone().or_else(|| source.last_error.clone()),
+    let rows: Vec<Value> = desk
+        .store
+        .summary()
+        .await?
+        .iter()
+        .map(|source| {
+            let tasks = |state: &str| source.tasks.get(state).copied().unwrap_or(0);
+            json!({
+                "source": source.provenance,
+                "endpoint": source.endpoint,
+                "records": source.records,
+                "complete_to": source.watermark,
+                "behind": source.watermark.map(|at| age(now.since(at).micros() / 1_000_000)),
+                "queued": tasks("QUEUED"),
+                "running": tasks("RUNNING"),
+                "failed": tasks("FAILED") + tasks("PARTIAL"),
+                "quarantined": source.quarantined,
+                "outbox": source.outbox_pending,
+                "trouble": source.paused.clone().or_else(|| source.last_error.clone()),
+            })
         })
-    }).collect();
+        .collect();
     if global.json {
         println!("{}", Value::Array(rows));
     } else if rows.is_empty() {
         println!("nothing has been harvested yet; `patra harvest SOURCE` begins");
     } else {
-        let columns = ["source", "endpoint", "records", "complete_to", "behind", "queued", "running", "failed", "quarantined", "outbox", "trouble"];
+        let columns = [
+            "source",
+            "endpoint",
+            "records",
+            "complete_to",
+            "behind",
+            "queued",
+            "running",
+            "failed",
+            "quarantined",
+            "outbox",
+            "trouble",
+        ];
         println!("{}", table::of_rows(&rows, &columns));
     }
     Ok(())
