@@ -36,7 +36,7 @@ pub fn judge(phase: &Phase, answer: &HttpAnswer, redactor: &Redactor, now: Times
     }
     let format = phase.response.format;
     if is_html(&answer.body, format) {
-        let message = format!("HTML instead of {}: {}", name_of(format), redactor.excerpt(&answer.body));
+        let message = format!("markup instead of {}: {}", name_of(format), redactor.excerpt(&answer.body));
         return Err(FetchError::Body { message });
     }
     if answer.body.iter().all(u8::is_ascii_whitespace) {

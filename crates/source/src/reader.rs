@@ -28,7 +28,7 @@ use crate::decode::Decoded;
 use crate::next;
 use crate::program::{Phase, Program, Programs};
 use crate::rate::{header, hints, http_date, retry_after};
-use crate::redact::Redactor;
+use crate::redact::{Redactor, Redactors};
 use crate::request::Draft;
 
 /// Most redirects of one request, whatever the spec says.
@@ -42,6 +42,7 @@ pub struct SourceReader {
     clock: Arc<dyn Clock>,
     programs: Programs,
     authoriser: Authoriser,
+    redactors: Redactors,
 }
 
 /// An answer and when it was asked for and came.
@@ -70,7 +71,7 @@ impl Source for SourceReader {
         let mut credentials = Credentials::resolve(&ask.spec.auth, &*self.secrets)?;
         let result = self.fetch_with(ask, &program, &mut credentials).await;
         // Every text leaves through the redactor, also those written before the last secret was learned.
-        result.map_err(|error| credentials.redactor().error(error))
+        result.map_err(|error| self.redactors.get(credentials.exposed()).error(error))
     }
 }
 
@@ -82,7 +83,15 @@ impl SourceReader {
         clock: Arc<dyn Clock>,
     ) -> SourceReader {
         let authoriser = Authoriser { tokens: Tokens::default(), clock: clock.clone() };
-        SourceReader { transport, secrets, gate, clock, programs: Programs::default(), authoriser }
+        SourceReader {
+            transport,
+            secrets,
+            gate,
+            clock,
+            programs: Programs::default(),
+            authoriser,
+            redactors: Redactors::default(),
+        }
     }
 
     /// Decodes a kept body again, without any request; the words about the next page are read from it too.
@@ -103,7 +112,7 @@ impl SourceReader {
         let mut draft = Draft::render(program, ask, |text| credentials.reveal(text)).map_err(request)?;
         let plain = draft.clone();
         self.authoriser.authorise(&ask.spec, &mut draft, credentials, self).await?;
-        let redactor = credentials.redactor();
+        let redactor = self.redactors.get(credentials.exposed());
         let exchange = self.exchange(&ask.spec, program, &draft).await?;
         if exchange.answer.status == 401 {
             self.forget_token(&ask.spec, credentials).await;
@@ -124,8 +133,8 @@ impl SourceReader {
             request.url = target.into();
             answer = self.send_extra(spec, request.clone()).await?;
         }
-        if let Some(target) = redirect_target(&answer, &request, &program.base)?
-            && spec.http.redirects > 0
+        if spec.http.redirects > 0
+            && let Some(target) = redirect_target(&answer, &request, &program.base)?
         {
             return Err(FetchError::Foreign { message: format!("{}: too many redirects", target.path()) });
         }

@@ -5,8 +5,10 @@
 //! JSON. In tokens and URLs the marker [`CREDENTIAL`] stands for the value, so the next request can put it back.
 
 use std::fmt;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
+use patra_core::hash::Hash32;
 use patra_core::spec::errors::FetchError;
 use regex::bytes::Regex;
 use url::Url;
@@ -17,6 +19,8 @@ use crate::encode::{base64, hex, percent};
 pub const CREDENTIAL: &str = "[credential]";
 /// Values shorter than this are not searched for; they would match everywhere.
 pub const SECRET_BYTES_MIN: usize = 4;
+/// Redactors kept in memory.
+const REDACTORS_MAX: usize = 64;
 /// Longest text of the source that goes into an error.
 const EXCERPT_CHARS: usize = 200;
 
@@ -96,6 +100,30 @@ impl Redactor {
             FetchError::Request { message } => FetchError::Request { message: text(message) },
             FetchError::Auth { message } => FetchError::Auth { message: text(message) },
         }
+    }
+}
+
+/// Redactors by the secrets they know; building one costs more than using it.
+#[derive(Default)]
+pub struct Redactors {
+    kept: Mutex<Vec<(Hash32, Redactor)>>,
+}
+
+impl Redactors {
+    pub fn get<'a>(&self, secrets: impl IntoIterator<Item = &'a str>) -> Redactor {
+        let secrets: Vec<&str> = secrets.into_iter().collect();
+        let parts: Vec<&[u8]> = secrets.iter().map(|secret| secret.as_bytes()).collect();
+        let key = Hash32::of_parts(&parts);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, redactor)) = kept.iter().find(|(known, _)| *known == key) {
+            return redactor.clone();
+        }
+        let redactor = Redactor::new(secrets);
+        if kept.len() >= REDACTORS_MAX {
+            kept.remove(0);
+        }
+        kept.push((key, redactor.clone()));
+        redactor
     }
 }
 

@@ -135,7 +135,7 @@ fn path_url(base: &Url, path: &Template, context: &Context) -> Result<Url, Strin
     };
     let rendered = path.render_with(context, encode).map_err(|error| format!("path: {error}"))?;
     let rendered = rendered.ok_or("path: a value is null")?;
-    let literal_climbs = rendered.split('/').any(|part| is_dots(part));
+    let literal_climbs = rendered.split('/').any(is_dots);
     if literal_climbs || rendered.contains(['?', '#', '\\']) || rendered.chars().any(char::is_control) {
         return Err("path: `..`, `?`, `#` and control characters are not allowed".to_owned());
     }

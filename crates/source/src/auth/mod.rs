@@ -14,7 +14,7 @@ pub use oauth::{TokenSend, Tokens};
 pub use sign::string_to_sign;
 
 use crate::encode::base64;
-use crate::redact::{CREDENTIAL, Redactor};
+use crate::redact::CREDENTIAL;
 use crate::request::{Draft, DraftBody};
 
 /// The secrets of one request.
@@ -81,10 +81,6 @@ impl Credentials {
 
     pub fn remember(&mut self, value: SecretString) {
         self.values.push(value);
-    }
-
-    pub fn redactor(&self) -> Redactor {
-        Redactor::new(self.exposed())
     }
 }
 

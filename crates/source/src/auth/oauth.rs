@@ -22,6 +22,8 @@ use crate::redact::Redactor;
 
 /// Life of a token whose answer does not say.
 const LIFE_DEFAULT: i64 = 300;
+/// Clients whose tokens are kept.
+const CLIENTS_MAX: usize = 256;
 
 /// Sends the request for a token, past the gate.
 #[async_trait]
@@ -87,6 +89,10 @@ impl Tokens {
         };
         let key = Hash32::of_parts(&[url.as_bytes(), id.as_bytes(), secret.as_bytes()]);
         let mut slots = self.slots.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if slots.len() >= CLIENTS_MAX {
+            // Slots in use are held by someone; the others are only a request away.
+            slots.retain(|_, slot| Arc::strong_count(slot) > 1);
+        }
         slots.entry(key).or_default().clone()
     }
 }

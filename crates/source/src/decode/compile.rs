@@ -52,7 +52,7 @@ pub enum JsonItems {
 #[derive(Debug, Default)]
 pub struct Paths {
     pub json: Trie,
-    pub queries: Vec<Box<JsonPath>>,
+    pub queries: Vec<JsonPath>,
     pub xml: XmlTrie,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Builder<'a> {
         match query {
             JsonQuery::Steps(steps) => (Place::Raw(self.paths.json.add(&steps)), arity),
             JsonQuery::Query(query) => {
-                self.paths.queries.push(query);
+                self.paths.queries.push(*query);
                 (Place::Tree(self.paths.queries.len() - 1), arity)
             }
         }

@@ -40,7 +40,7 @@ fn decode_text(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPa
     let (raws, present) = split(program, body, page.as_ref(), &found, &mut located)?;
     words.check_place(present, program)?;
     let (mut items, mut bads) = (Vec::with_capacity(raws.len()), Vec::new());
-    let mut reader = RecordReader { program, text, found: Found::default(), canonical: Canonical::default() };
+    let mut reader = RecordReader { program, text, body, found: Found::default(), canonical: Canonical::default() };
     for raw in raws {
         if raw == "null" && program.skip_null {
             continue;
@@ -107,13 +107,14 @@ fn queries(paths: &Paths, tree: Option<&Value>) -> Vec<Vec<Value>> {
 struct RecordReader<'p, 'a> {
     program: &'p ResponseProgram,
     text: &'a Text,
+    body: &'a str,
     found: Found<'a>,
     canonical: Canonical,
 }
 
 impl<'a> RecordReader<'_, 'a> {
     fn read(&mut self, raw: &'a str) -> Result<Item, BadItem> {
-        let (payload, clean) = self.text.raw(raw);
+        let (payload, clean) = self.text.raw(self.body, raw);
         if !clean {
             let message = "the record holds bytes that are no text".to_owned();
             return Err(bad(None, (BadReason::BadText, String::new(), message), payload));

@@ -38,7 +38,7 @@ impl Text {
         &self.body
     }
 
-    /// The text without its byte order mark.
+    /// The text without its byte order mark. Checks the whole body: ask once, not per record.
     pub fn as_str(&self) -> &str {
         let text = match &self.masked {
             Some(masked) => masked,
@@ -70,20 +70,15 @@ impl Text {
         Some(Text { body: self.body.clone(), masked: Some(masked), start: self.start })
     }
 
-    /// The body's own bytes of a part of [`Text::as_str`], and whether they are what was read.
-    pub fn raw(&self, part: &str) -> (Bytes, bool) {
-        let whole = self.as_str();
+    /// The body's own bytes of a part of `whole`, which is [`Text::as_str`], and whether they are what was read.
+    pub fn raw(&self, whole: &str, part: &str) -> (Bytes, bool) {
         let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
         if start > whole.len() || start + part.len() > whole.len() {
             return (Bytes::copy_from_slice(part.as_bytes()), true);
         }
-        self.raw_range(start..start + part.len())
-    }
-
-    pub fn raw_range(&self, range: Range<usize>) -> (Bytes, bool) {
-        let same = self.masked.is_none()
-            || self.as_str().as_bytes()[range.clone()] == self.body[self.start + range.start..self.start + range.end];
-        (self.body.slice(self.start + range.start..self.start + range.end), same)
+        let own = self.start + start..self.start + start + part.len();
+        let same = self.masked.is_none() || part.as_bytes() == &self.body[own.clone()];
+        (self.body.slice(own), same)
     }
 }
 
@@ -168,9 +163,9 @@ mod tests {
     fn bytes_that_are_no_text_keep_their_place() {
         let text = Text::new(Bytes::from_static(b"[\"a\xff\xfeb\",\"c\"]"), Format::Json, None);
         assert_eq!(text.as_str(), "[\"a??b\",\"c\"]");
-        let (raw, same) = text.raw(&text.as_str()[1..7]);
+        let (raw, same) = text.raw(text.as_str(), &text.as_str()[1..7]);
         assert_eq!((&raw[..], same), (&b"\"a\xff\xfeb\""[..], false));
-        let (raw, same) = text.raw(&text.as_str()[8..11]);
+        let (raw, same) = text.raw(text.as_str(), &text.as_str()[8..11]);
         assert_eq!((&raw[..], same), (&b"\"c\""[..], true));
     }
 }

@@ -39,6 +39,7 @@ pub fn probe(probe: &Probe, text: &Text) -> Option<Value> {
 
 struct Pass<'p, 'a> {
     text: &'a Text,
+    body: &'a str,
     program: Option<&'p ResponseProgram>,
     namespaced: bool,
     namespaces: Namespaces,
@@ -59,6 +60,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         let record = program.map(|program| &program.record.xml);
         Pass {
             text,
+            body: text.as_str(),
             program,
             namespaced: page.namespaced || record.is_some_and(|record| record.namespaced),
             namespaces: Namespaces::default(),
@@ -75,8 +77,7 @@ impl<'p, 'a> Pass<'p, 'a> {
     }
 
     fn run(&mut self) -> Result<(), NotAPage> {
-        let body = self.text.as_str();
-        let mut reader = Reader::from_str(body);
+        let mut reader = Reader::from_str(self.body);
         let config = reader.config_mut();
         config.check_comments = false;
         config.expand_empty_elements = false;
@@ -88,10 +89,10 @@ impl<'p, 'a> Pass<'p, 'a> {
             let end = offset(reader.buffer_position());
             match event {
                 Event::Start(tag) => self.open(&tag, start)?,
-                Event::End(_) => self.close(start, end)?,
+                Event::End(_) => self.close(end)?,
                 Event::Empty(tag) => {
                     self.open(&tag, start)?;
-                    self.close(start, end)?;
+                    self.close(end)?;
                 }
                 Event::Text(text) => self.characters(&text.xml10_content())?,
                 Event::CData(text) => self.characters(&text.xml10_content())?,
@@ -124,7 +125,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         if self.namespaced {
             self.namespaces.open(tag, self.depth);
         }
-        let body = self.text.as_str();
+        let body = self.body;
         if let (Some(record), Some(_)) = (&mut self.record, self.item) {
             record.start(tag, &self.namespaces, body, at);
             return Ok(());
@@ -140,7 +141,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         Ok(())
     }
 
-    fn close(&mut self, _start: usize, end: usize) -> Result<(), NotAPage> {
+    fn close(&mut self, end: usize) -> Result<(), NotAPage> {
         if self.depth == 0 {
             return Err(NotAPage("not whole XML: an end tag without its start".into()));
         }
@@ -169,21 +170,16 @@ impl<'p, 'a> Pass<'p, 'a> {
             return if blank { Ok(()) } else { Err(NotAPage("not whole XML: text outside the root element".into())) };
         }
         match (&mut self.record, self.item) {
-            (Some(record), Some(_)) => {
-                if record.wants_text() {
-                    record.text(text);
-                }
-            }
-            _ if self.page.wants_text() => self.page.text(text),
-            _ => {}
+            (Some(record), Some(_)) => record.text(text),
+            _ => self.page.text(text),
         }
         Ok(())
     }
 
     fn finish(&mut self, range: Range<usize>) {
         let (Some(program), Some(record)) = (self.program, &self.record) else { return };
-        let (payload, clean) = self.text.raw_range(range.clone());
-        let raw = &self.text.as_str()[range.clone()];
+        let raw = &self.body[range.clone()];
+        let (payload, clean) = self.text.raw(self.body, raw);
         let trouble = if !clean || raw.bytes().any(is_illegal) {
             Some((BadReason::BadText, "the record holds bytes that are no text"))
         } else if self.too_deep {

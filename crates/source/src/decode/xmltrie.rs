@@ -284,10 +284,6 @@ impl<'t> Walker<'t> {
         seen
     }
 
-    pub fn wants_text(&self) -> bool {
-        !self.open.is_empty()
-    }
-
     pub fn text(&mut self, text: &str) {
         for capture in &mut self.open {
             capture.text.push_str(text);

@@ -147,3 +147,51 @@ async fn redirects_are_not_followed_by_the_transport() {
     let answer = send(&local_spec(server.port, json!({})).http, "/a").await.unwrap();
     assert_eq!((answer.status, server.seen()), (302, 1));
 }
+
+#[tokio::test]
+async fn a_proxy_is_used_where_the_source_names_one() {
+    let proxy = Server::start(|head| {
+        assert!(head.starts_with("GET http://source.example/"), "{head}");
+        Reply::Bytes(http("200 OK", &[], b"{}"))
+    })
+    .await;
+    let mut http = local_spec(proxy.port, json!({})).http;
+    http.base_url = "http://source.example".into();
+    http.proxy = Some(format!("http://127.0.0.1:{}", proxy.port));
+    assert_eq!(send(&http, "/").await.unwrap().status, 200);
+    http.allow_hosts.clear();
+    let refused = send(&http, "/").await.unwrap_err();
+    assert!(matches!(refused, TransportError::Foreign(_)), "an unlisted inner proxy: {refused:?}");
+    assert_eq!(proxy.seen(), 1);
+}
+
+#[test]
+fn proxies_of_the_environment_are_ignored_s7() {
+    // A process of its own, since the environment belongs to all tests.
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "faults::redirects_are_not_followed_by_the_transport"]);
+    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+        child.env(name, "http://127.0.0.1:9");
+    }
+    let output = child.env_remove("NO_PROXY").env_remove("no_proxy").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[tokio::test]
+async fn bombs_end_at_the_limit_on_the_wire_s12() {
+    let zeros = vec![b' '; 32 * 1024 * 1024];
+    let bomb = gzipped(&zeros);
+    let server = Server::start(move |head| {
+        let nested = head.starts_with("GET /nested");
+        let coding = if nested { "gzip, gzip" } else { "gzip" };
+        Reply::Bytes(http("200 OK", &[("Content-Encoding", coding)], &bomb))
+    })
+    .await;
+    for path in ["/", "/nested"] {
+        let refused = send(&local_spec(server.port, json!({})).http, path).await.unwrap_err();
+        assert!(matches!(refused, TransportError::TooLarge(_)), "{path}: {refused:?}");
+    }
+    let open = json!({"http": {"body_bytes_max": 100_000_000, "ratio_max": 1_000_000}});
+    let whole = send(&local_spec(server.port, open).http, "/").await.unwrap();
+    assert_eq!(whole.body.len(), zeros.len(), "the positive control: without the limit it gets through");
+}

@@ -1,5 +1,7 @@
 //! Tests of the source side through its public face: specs as JSON, a scripted transport, a real socket.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 mod auth;
 mod decode_json;
 mod decode_xml;

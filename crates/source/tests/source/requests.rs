@@ -96,7 +96,7 @@ async fn bodies_are_forms_or_json_and_a_get_has_none() {
     let body = json!({"request": {"method": "POST", "query": [], "body": {"type": "json", "template":
         {"size": "${page.size}", "list": ["${page.number}", "x"], "q": "a ${expr.q}", "none": "${page.offset}", "flag": true}}}});
     bench.reader.fetch(&first(spec(body))).await.unwrap();
-    let asked = bench.script.asked.lock().unwrap();
+    let asked = bench.script.asked.lock().unwrap().clone();
     assert_eq!(asked[0].body.as_deref(), Some(&b"id=heart%20failure"[..]));
     let json: serde_json::Value = serde_json::from_slice(asked[1].body.as_deref().unwrap()).unwrap();
     assert_eq!(json, json!({"size": 2, "list": ["x"], "q": "a heart failure", "flag": true}));
