@@ -1,7 +1,8 @@
 //! Everything known about one source, joined: its truth by record, its answers by hash, the pages that became batches,
-//! and which version of each record is stored.
+//! and which version of each record is stored. Maps that findings come from are sorted: the same run gives the same
+//! verdict.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::dump::{Batch, Dump, Record, Sha};
 use crate::input::{Kind, ServedRow, SourceRules, TruthRow};
@@ -60,12 +61,12 @@ pub struct Case<'a> {
     pub at_rest: bool,
     pub steady_clock: bool,
     /// Versions of each record in rising order.
-    pub truth: HashMap<&'a str, Vec<Version<'a>>>,
+    pub truth: BTreeMap<&'a str, Vec<Version<'a>>>,
     /// Requests in the order of arrival.
     pub served: Vec<&'a ServedRow>,
     pub pages: Vec<CommittedPage<'a>>,
-    pub deliveries: HashMap<&'a str, Vec<Delivery>>,
-    pub stored: HashMap<&'a str, Stored<'a>>,
+    pub deliveries: BTreeMap<&'a str, Vec<Delivery>>,
+    pub stored: BTreeMap<&'a str, Stored<'a>>,
     pub quarantine: Quarantined<'a>,
 }
 
@@ -105,8 +106,8 @@ impl<'a> Case<'a> {
             truth,
             served,
             pages,
-            deliveries: HashMap::new(),
-            stored: HashMap::new(),
+            deliveries: BTreeMap::new(),
+            stored: BTreeMap::new(),
             quarantine: quarantine_of(dump, rules),
         };
         case.deliveries = case.find_deliveries();
@@ -140,10 +141,10 @@ impl<'a> Case<'a> {
         page.served.map(|row| row.at_us).or(page.batch.asked_at)
     }
 
-    fn find_deliveries(&self) -> HashMap<&'a str, Vec<Delivery>> {
+    fn find_deliveries(&self) -> BTreeMap<&'a str, Vec<Delivery>> {
         let windows: HashMap<i64, (i64, i64)> =
             self.dump.slices.iter().map(|slice| (slice.id, (slice.from, slice.to))).collect();
-        let mut deliveries: HashMap<&str, Vec<Delivery>> = HashMap::new();
+        let mut deliveries: BTreeMap<&str, Vec<Delivery>> = BTreeMap::new();
         for page in &self.pages {
             let Some(row) = page.served else { continue };
             if self.rules.two_phase && row.kind == Kind::Search {
@@ -166,10 +167,10 @@ impl<'a> Case<'a> {
         deliveries
     }
 
-    fn find_stored(&self) -> HashMap<&'a str, Stored<'a>> {
+    fn find_stored(&self) -> BTreeMap<&'a str, Stored<'a>> {
         let ours =
             |record: &&Record| record.provenance == self.rules.provenance_code && record.entity == self.rules.entity;
-        let mut stored = HashMap::new();
+        let mut stored = BTreeMap::new();
         for record in self.dump.records.iter().filter(ours) {
             let id = record.provider_id.as_str();
             let versions = self.truth.get(id).map_or(&[][..], Vec::as_slice);
@@ -185,8 +186,8 @@ impl<'a> Case<'a> {
 }
 
 /// Versions of one source by record, each with its class of equal content.
-fn truth_of<'a>(rows: &'a [TruthRow], source: &str) -> HashMap<&'a str, Vec<Version<'a>>> {
-    let mut truth: HashMap<&str, Vec<Version<'_>>> = HashMap::new();
+fn truth_of<'a>(rows: &'a [TruthRow], source: &str) -> BTreeMap<&'a str, Vec<Version<'a>>> {
+    let mut truth: BTreeMap<&str, Vec<Version<'_>>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.source == source) {
         let sha = unhex(&row.payload_sha256).unwrap_or_default();
         truth.entry(&row.id).or_default().push(Version { row, sha, class: row.version, until: i64::MAX });

@@ -1,7 +1,7 @@
 //! One snapshot of the ledger: every table the checks look at, as plain rows. Payloads are hashed as they pass by, so
 //! memory does not hold them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -272,8 +272,8 @@ impl Dump {
     }
 
     /// Committed batches of each task, in the order of pass and page.
-    pub fn chains(&self) -> HashMap<i64, Vec<&Batch>> {
-        let mut chains: HashMap<i64, Vec<&Batch>> = HashMap::new();
+    pub fn chains(&self) -> BTreeMap<i64, Vec<&Batch>> {
+        let mut chains: BTreeMap<i64, Vec<&Batch>> = BTreeMap::new();
         for batch in self.batches.iter().filter(|batch| batch.committed()) {
             chains.entry(batch.task_id).or_default().push(batch);
         }

@@ -242,7 +242,12 @@ fn cursor_sql(sql: &mut String) {
 
 /// A fresh copy of the good run.
 pub async fn good() -> CheckInput {
-    let pool = SqlitePoolOptions::new().max_connections(1).connect("sqlite::memory:").await.unwrap();
+    good_in("sqlite::memory:").await
+}
+
+/// The good run in a database of its own.
+pub async fn good_in(url: &str) -> CheckInput {
+    let pool = SqlitePoolOptions::new().max_connections(1).connect(url).await.unwrap();
     let mut sql = MIGRATION.to_owned();
     plans_sql(&mut sql);
     runs_sql(&mut sql);
@@ -332,29 +337,39 @@ pub async fn plant(check: &str, defects: &[Planted<'_>]) {
 /// The good run with many more records on the page of batch 407.
 pub async fn large(count: u32) -> CheckInput {
     let mut input = good().await;
-    let mut sql = "BEGIN;".to_owned();
-    let page = input.served.iter_mut().find(|row| row.path_query.ends_with("407")).unwrap();
+    let at = stamp(1100);
+    let (mut records, mut events) = (Vec::new(), Vec::new());
     for number in 0..count {
-        let id = format!("x{number:06}");
+        let (id, record) = (format!("x{number:06}"), 1_000_000 + number);
         let content = sha256(id.as_bytes());
         let mut event = Outbox { version_no: 1, content_hash: content.to_vec(), ..Outbox::default() };
         (event.provenance, event.entity, event.provider_id) = ("crossref".into(), "works".into(), id.clone());
         event.updated_at = Some(seconds(110));
-        let (name, hash, at) = (hex(&crate::checks::events::name_of(&event)), hex(&content), stamp(1100));
+        let (name, hash) = (hex(&crate::checks::events::name_of(&event)), hex(&content));
         let raw = hex(payload(&id, 1).as_bytes());
-        let record = 10_000 + number;
-        writeln!(sql, "INSERT INTO ing_record VALUES ({record}, 'crossref', 'works', '{id}', 1, '{at}', '{at}', NULL, '{at}',
-            X'{hash}', 1, X'00', 'h', 0, '{{}}', X'{raw}', 2, 25, 306, 407, '{at}', '{at}', '{at}');
-            INSERT INTO ing_outbox VALUES ({record}, {record}, 1, X'{name}', 'crossref', 'works', '{id}', 'CREATED', '{at}',
-            X'{hash}', '{{}}', 407, 'PENDING', '{at}', NULL);").unwrap();
+        records.push(format!(
+            "({record}, 'crossref', 'works', '{id}', 1, '{at}', '{at}', NULL, '{at}', X'{hash}', 1, X'00', 'h', 0, '{{}}',
+             X'{raw}', 2, 25, 306, 407, '{at}', '{at}', '{at}')"
+        ));
+        events.push(format!(
+            "({record}, {record}, 1, X'{name}', 'crossref', 'works', '{id}', 'CREATED', '{at}', X'{hash}', '{{}}', 407,
+             'PENDING', '{at}', NULL)"
+        ));
         input.truth.push(truth(&id, 1, 110, 111, None));
-        page.items.push((id, 1));
+        input.served[6].items.push((id, 1));
     }
-    let held = count + 3;
-    let stats = format!(r#"{{"fetched":{held},"inserted":{},"unchanged":1}}"#, count + 2);
-    write!(sql, "UPDATE ing_task_run_batch SET record_count = {held}, stats = '{stats}' WHERE id = 407;
-        UPDATE ing_task_run SET stats = '{stats}' WHERE id = 306; UPDATE ing_plan_slice SET stats = '{stats}' WHERE id = 15;
-        COMMIT;").unwrap();
-    run(&input, &sql).await;
+    // Small scripts: each statement of a script costs a copy of the rest of it.
+    for (records, events) in records.chunks(200).zip(events.chunks(200)) {
+        run(&input, &format!("INSERT INTO ing_record VALUES {}", records.join(","))).await;
+        run(&input, &format!("INSERT INTO ing_outbox VALUES {}", events.join(","))).await;
+    }
+    let (held, inserted) = (count + 3, count + 2);
+    let stats = format!(r#"{{"fetched":{held},"inserted":{inserted},"unchanged":1}}"#);
+    let sums = format!(
+        "UPDATE ing_task_run_batch SET record_count = {held}, stats = '{stats}' WHERE id = 407;
+         UPDATE ing_task_run SET stats = '{stats}' WHERE id = 306;
+         UPDATE ing_plan_slice SET stats = '{stats}' WHERE id = 15"
+    );
+    run(&input, &sums).await;
     input
 }

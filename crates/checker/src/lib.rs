@@ -173,8 +173,7 @@ mod tests {
     async fn a_file_is_judged_like_a_pool_and_not_changed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("patra.db");
-        let mut input = fixture::good().await;
-        fixture::run(&input, &format!("VACUUM INTO '{}'", path.display())).await;
+        let mut input = fixture::good_in(&format!("sqlite://{}?mode=rwc", path.display())).await;
         let before = std::fs::read(&path).unwrap();
         let pool = check(&input).await;
         input.database = Database::Path(path.clone());

@@ -1,7 +1,7 @@
 //! C7: a task has one holder at a time. Along its pages the epoch never falls, no two runs share one, and no page
 //! committed under an epoch after a higher one had begun.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use crate::verdict::Findings;
 const CHECK: &str = "C7";
 
 pub fn check(dump: &Dump, rules: &[SourceRules], steady_clock: bool, findings: &mut Findings) {
-    let mut by_task: HashMap<i64, Vec<&Run>> = HashMap::new();
+    let mut by_task: BTreeMap<i64, Vec<&Run>> = BTreeMap::new();
     let mut uuids: HashSet<&[u8]> = HashSet::new();
     for run in &dump.runs {
         by_task.entry(run.task_id).or_default().push(run);
@@ -43,7 +43,7 @@ pub fn check(dump: &Dump, rules: &[SourceRules], steady_clock: bool, findings: &
 fn check_batches(
     dump: &Dump,
     rules: &[SourceRules],
-    by_task: &HashMap<i64, Vec<&Run>>,
+    by_task: &BTreeMap<i64, Vec<&Run>>,
     steady_clock: bool,
     findings: &mut Findings,
 ) {
