@@ -4,3 +4,6 @@
 //! `patra_checker`, which shares no code with the engine.
 
 pub mod lab;
+pub mod simulation;
+pub mod strike;
+pub mod template;

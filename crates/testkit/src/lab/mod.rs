@@ -90,12 +90,22 @@ pub type LabResult<T> = Result<T, String>;
 impl Lab {
     /// Builds the world, opens the database and publishes the definitions.
     pub fn open(plan: LabPlan, failpoints: Failpoints, notices: Arc<dyn Notices>) -> LabResult<Lab> {
+        let time = VirtualTime::starting_at(HISTORY_FROM.plus(plan.history));
+        Lab::open_on(plan, time, failpoints, notices)
+    }
+
+    /// The same on a clock that someone else moves too.
+    pub fn open_on(
+        plan: LabPlan,
+        time: VirtualTime,
+        failpoints: Failpoints,
+        notices: Arc<dyn Notices>,
+    ) -> LabResult<Lab> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .map_err(|error| error.to_string())?;
-        let time = VirtualTime::starting_at(HISTORY_FROM.plus(plan.history));
         let world = SharedWorld::new(World::new(world_plan(&plan)));
         let mut options = Options::new(Arc::new(time.clone()), plan.seed);
         options.durability = Durability::Normal;
@@ -114,6 +124,10 @@ impl Lab {
     }
 
     fn publish_definitions(&self) -> LabResult<()> {
+        let known = self.runtime.block_on(self.store.versions(None)).map_err(|error| error.to_string())?;
+        if !known.is_empty() {
+            return Ok(());
+        }
         let seeded = self.runtime.block_on(self.store.seed_dictionary(&dictionary_rows()));
         seeded.map_err(|error| error.to_string())?;
         for source in &self.plan.sources {

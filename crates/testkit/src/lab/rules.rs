@@ -31,5 +31,6 @@ pub fn rules_of(source: Source, spec: &SpecSnapshot) -> SourceRules {
         expect_deletes: spec.response.deleted.is_some(),
         two_phase: spec.detail.is_some(),
         clock_grain_us: Span::SECOND.micros(),
+        slices_pruned: false,
     }
 }
