@@ -5,6 +5,9 @@ use crate::pass::{Accepted, EMPTY_RETRIES, Pass, position_hash, set_hash};
 use crate::spec::snapshot::{Order, PagingKind, StopRule};
 use crate::time::{Span, Timestamp};
 
+/// The smallest step of a position in time.
+const TICK: Span = Span::from_micros(1);
+
 impl Pass {
     pub(super) fn judge(&self, position: &Position, page: &Page, ids: &[u64]) -> Accepted {
         if let Some(verdict) = self.over_the_cap(page) {
@@ -169,7 +172,7 @@ impl Pass {
             },
             Position::Token(_) => Position::Token(page.next_token.clone()),
             Position::Url(_) => Position::Url(page.next_url.clone()),
-            Position::Since(since) => Position::Since(self.next_since(*since, page)),
+            Position::Since(since) => Position::Since(self.next_since(*since, page, ids)),
         };
         let returns = self.spec.pagination.backward && next == Position::Page(self.spec.pagination.base);
         let known = next == *position || self.tokens.contains(&position_hash(&next));
@@ -194,9 +197,17 @@ impl Pass {
         (last > paging.base).then_some(last)
     }
 
-    /// Everything from the last time met, whose ties may go on; one grain further when only ties came.
-    fn next_since(&self, since: Timestamp, page: &Page) -> Timestamp {
+    /// Everything from the last time met, whose ties may go on. When only ties came, the next microsecond: times in
+    /// records may be finer than the grain. A source that cuts our microseconds off sends the same page again; only
+    /// then a whole grain is stepped over.
+    fn next_since(&self, since: Timestamp, page: &Page, ids: &[u64]) -> Timestamp {
         let last = page.items.iter().filter_map(|item| item.updated_at).max().unwrap_or(since);
-        if last > since { last } else { since.plus(self.spec.window.boundary.grain.max(Span::from_micros(1))) }
+        match last > since {
+            true => last,
+            false if set_hash(ids) == set_hash(&self.last_page) => {
+                since.plus(self.spec.window.boundary.grain.max(TICK))
+            }
+            false => since.plus(TICK),
+        }
     }
 }
