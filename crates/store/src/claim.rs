@@ -39,7 +39,7 @@ pub(crate) const EXPIRED: &str = "-- task.expired
        AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
                        AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
        AND EXISTS (SELECT 1 FROM ing_plan p WHERE p.id = t.plan_id AND p.format_version <= :format)
-     ORDER BY t.leased_until, t.id LIMIT :limit {skip_locked}";
+     ORDER BY t.leased_until, t.priority, t.scheduled_at, t.id LIMIT :limit {skip_locked}";
 pub(crate) const TAKE: &str = "-- task.take
     UPDATE ing_task SET status_code = :running, lease_owner = :who, run_uuid = :run_uuid,
         lease_epoch = lease_epoch + 1, leased_until = :until, lease_count = lease_count + 1,

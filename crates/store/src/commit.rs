@@ -55,7 +55,7 @@ pub(crate) const ANY_MISSING: &str = "-- missing.any
 pub(crate) const FOUND_MISSING: &str = "-- missing.found
     UPDATE ing_missing_id SET status_code = 'FOUND'
      WHERE provenance_code = :provenance AND endpoint_name = :entity AND provider_id IN ({list})
-       AND status_code = 'OPEN'";
+       AND status_code <> 'FOUND'";
 const INSERT_BODY: &str = "-- body.insert
     INSERT INTO ing_page_body (hash, whole, bytes_raw, body_zstd, created_at)
     VALUES (:hash, :whole, :bytes_raw, :body, :now) {insert_new:hash}";
