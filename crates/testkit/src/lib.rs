@@ -6,4 +6,5 @@
 pub mod lab;
 pub mod simulation;
 pub mod strike;
+pub mod sweep;
 pub mod template;

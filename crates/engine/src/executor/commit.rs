@@ -86,7 +86,7 @@ impl Reading<'_> {
             source_now,
             asked_at,
             fetched_at,
-            response_hash,
+            response_hash: Some(response_hash),
             body,
             request_digest,
             response_digest,

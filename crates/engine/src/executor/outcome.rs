@@ -199,6 +199,7 @@ impl Reading<'_> {
             decode: Span::ZERO,
         };
         let mut commit = self.page_commit(Fetched { page, tries: Tries::default() }, after, true);
+        commit.response_hash = None;
         commit.missing = asked;
         commit
     }

@@ -216,7 +216,7 @@ impl Bench {
             source_now: self.now(),
             asked_at: self.now(),
             fetched_at: self.now(),
-            response_hash: self.unique(),
+            response_hash: Some(self.unique()),
             body: None,
             request_digest: json!({}),
             response_digest: json!({}),

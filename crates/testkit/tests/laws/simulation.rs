@@ -6,18 +6,9 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-fn quiet_crashes() {
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        if info.payload().downcast_ref::<patra_core::failpoint::Crashed>().is_none() {
-            usual(info);
-        }
-    }));
-}
-
 #[test]
 fn no_seed_loses_a_record() {
-    quiet_crashes();
+    super::quiet_crashes();
     let (first, count) = (number("PATRA_SEED_FIRST", 1), number("PATRA_SEEDS", 2_000));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let red: Vec<String> = std::thread::scope(|scope| {
@@ -40,7 +31,7 @@ fn no_seed_loses_a_record() {
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    quiet_crashes();
+    super::quiet_crashes();
     for seed in 1..=number("PATRA_REPEATS", 20) {
         let hashes: Vec<String> = (0..2).map(|_| simulation::run(seed).unwrap().log_hash).collect();
         assert_eq!(hashes[0], hashes[1], "seed {seed}");
