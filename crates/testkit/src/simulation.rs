@@ -41,6 +41,10 @@ pub struct Options {
     pub page_size: u64,
     pub caps: usize,
     pub mutate_every: u32,
+    /// Caps also where a window cannot be cut: slices fail with OVERFLOW.
+    pub overflow: bool,
+    /// PM-11: detail requests with a missing id are refused whole.
+    pub refusals: bool,
 }
 
 impl Options {
@@ -61,6 +65,8 @@ impl Options {
             page_size: pick(&mut rng, &[2, 3, 7, 25]),
             caps: pick(&mut rng, &[10, 25, 1_000]) as usize,
             mutate_every: pick(&mut rng, &[0, 3, 9]) as u32,
+            overflow: false,
+            refusals: rng.below(2) == 0,
         }
     }
 
@@ -72,9 +78,14 @@ impl Options {
         plan.workers = self.workers;
         plan.settings = Settings { lease_ttl: LEASE, poll: Span::from_seconds(3), ..Settings::default() };
         plan.mutate_every = self.mutate_every;
+        if self.refusals && self.sources.contains(&Source::PubMed) {
+            plan.scenarios = vec!["PM-11".into()];
+            plan.set_for = vec![(Source::PubMed, "detail.id_batch_size", "5")];
+        }
         plan.set = vec![("pagination.size".into(), self.page_size.to_string()), ("window.slice".into(), self.slice())];
         // A day of openFDA or an hour of Crossref cannot be cut any further: a small cap there is an OVERFLOW, rightly.
-        let fine = !self.sources.iter().any(|source| matches!(source, Source::OpenFda | Source::Crossref));
+        let fine =
+            self.overflow || !self.sources.iter().any(|source| matches!(source, Source::OpenFda | Source::Crossref));
         if self.caps < 1_000 && fine {
             plan.caps = self.sources.iter().map(|source| (*source, self.caps)).collect();
             let cap = self.caps.to_string();
@@ -82,6 +93,14 @@ impl Options {
             plan.set.push(("pagination.max_per_slice".into(), cap));
         }
         plan
+    }
+
+    pub fn with_overflow(self) -> Options {
+        Options { overflow: true, ..self }
+    }
+
+    pub fn with_refusals(self) -> Options {
+        Options { refusals: true, ..self }
     }
 
     /// Wide slices, so that a slice has pages enough for something to happen between them.

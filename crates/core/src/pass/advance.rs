@@ -2,6 +2,7 @@
 
 use crate::page::{Page, Position};
 use crate::pass::{Accepted, EMPTY_RETRIES, Pass, position_hash, set_hash};
+use crate::planted::{Defect, planted};
 use crate::spec::snapshot::{Order, PagingKind, StopRule};
 use crate::time::{Span, Timestamp};
 
@@ -33,6 +34,9 @@ impl Pass {
 
     /// INV-12: a total above the cap is cut before paging, because sources answer wrong pages past it.
     fn over_the_cap(&self, page: &Page) -> Option<Accepted> {
+        if planted(Defect::CapIgnored) {
+            return None;
+        }
         let paging = &self.spec.pagination;
         let most = [paging.result_cap, paging.max_per_slice].into_iter().flatten().min()?;
         let total = page.total.filter(|total| self.pages == 0 && *total > most)?;
@@ -69,6 +73,9 @@ impl Pass {
     /// OFFSET pages overlap; the ids in the overlap must repeat, or something moved between the two requests.
     fn moved(&self, position: &Position, ids: &[u64]) -> Option<String> {
         let Position::Offset(offset) = position else { return None };
+        if planted(Defect::MovedUnnoticed) {
+            return None;
+        }
         let overlap = self.overlap_of(self.last_page.len());
         if *offset == 0 || overlap == 0 || self.pages == 0 {
             return None;
@@ -121,6 +128,9 @@ impl Pass {
             return page.total.is_none_or(|total| seen >= self.least_of(total));
         }
         let short = ids.len() < self.spec.pagination.size as usize;
+        if short && planted(Defect::ShortPageIsLast) {
+            return true;
+        }
         short && stops(StopRule::ShortPage) && page.total.is_none_or(|total| seen >= total)
     }
 
