@@ -22,8 +22,14 @@ use crate::sql::{LIST_MAX, Rendered, Slot, Statements, chunks, list_shape};
 use crate::store::Durability;
 use crate::value::{Row, Value};
 
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const STATEMENTS_MAX: usize = 256;
+/// Records of a few kilobytes waste half of the default page of 4 KiB.
+const PAGE_BYTES: u32 = 8_192;
+/// Negative: in KiB. A page of a thousand records is written without spilling.
+const CACHE_KIB: &str = "-16384";
+/// The log is folded into the database every 16 MiB, not in every second commit.
+const CHECKPOINT_PAGES: &str = "2000";
 
 pub(crate) type Params = Vec<(&'static str, Value)>;
 
@@ -64,6 +70,9 @@ impl Db {
             .synchronous(synchronous)
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(false)
+            .page_size(PAGE_BYTES)
+            .pragma("cache_size", CACHE_KIB)
+            .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
             .statement_cache_capacity(STATEMENTS_MAX)
             .disable_statement_logging();
         let writer = connect.connect().await.map_err(|error| wrong(Dialect::Sqlite, &error))?;
