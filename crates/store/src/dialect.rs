@@ -33,9 +33,9 @@ impl Dialect {
         }
     }
 
-    pub fn placeholder(self, number: usize) -> String {
+    pub fn placeholder(self) -> &'static str {
         match self {
-            Dialect::Sqlite => format!("?{number}"),
+            Dialect::Sqlite => "?",
         }
     }
 
@@ -104,7 +104,7 @@ mod tests {
         let dialect = Dialect::Sqlite;
         assert_eq!(dialect.upsert("a, b", "c, d"), "ON CONFLICT (a, b) DO UPDATE SET c = excluded.c, d = excluded.d");
         assert_eq!(dialect.insert_new("a"), "ON CONFLICT (a) DO NOTHING");
-        assert_eq!(dialect.placeholder(3), "?3");
+        assert_eq!(dialect.placeholder(), "?");
         assert_eq!(dialect.skip_locked(), "");
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use patra_core::ports::*;
+use patra_core::record::NewRecord;
 
 use super::bench::{Bench, Place, TTL, record};
 use crate::commit::Prepared;
@@ -172,8 +173,10 @@ async fn the_rate_of_batch_commits() {
         for (name, updated, content) in [("insert", 1, "a"), ("unchanged", 1, "a"), ("changed", 2, "b")] {
             let began = std::time::Instant::now();
             for page in 0..20 {
-                let records = (0..1_000)
-                    .map(|id| record(&format!("10.1000/{page}.{id}"), updated, &format!("{content}{id}{body}")));
+                let records = (0..1_000).map(|id| NewRecord {
+                    fields: r#"{"title":"On the rate of commits"}"#.into(),
+                    ..record(&format!("10.1000/{page}.{id}"), updated, &format!("{content}{id}{body}"))
+                });
                 let page = bench.page(&open, records.collect(), Some(&format!("{name}{page}")));
                 open = page.next.clone().unwrap();
                 store.commit_batch(&leased.lease, page).await.unwrap();
