@@ -26,6 +26,10 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
     let progress = Arc::new(Progress::new(global.quiet || global.json, Arc::new(SystemClock::start())));
     let mut plan = LabPlan::new(args.seed, args.records, folder.join("demo.db"));
     plan.faults = level(args.faults);
+    // A cap that small worlds reach too, so that windows are seen to be split.
+    plan.caps = vec![(Source::PubMed, 100)];
+    let capped = ["pagination.size", "pagination.result_cap", "pagination.max_per_slice"];
+    plan.set_for = capped.map(|key| (Source::PubMed, key, "100")).to_vec();
     let mut lab = Lab::open(plan, Failpoints::none(), progress.clone()).map_err(internal)?;
     for (round, pause) in ROUNDS.into_iter().enumerate() {
         progress.say(&format!("round {} of {}, virtual time {}", round + 1, ROUNDS.len(), lab.now()));
