@@ -115,17 +115,22 @@ fn piece(dialect: Dialect, fragment: &str) -> Piece {
 fn write_rows(dialect: Dialect, sql: &mut String, named: usize, rows: usize, width: usize) {
     for row in 0..rows {
         sql.push_str(if row == 0 { "(" } else { ", (" });
-        write_list(dialect, sql, named + row * width, width);
+        for at in 1..=width {
+            sql.push_str(if at == 1 { "" } else { ", " });
+            let number = named + row * width + at;
+            sql.push_str(&match named {
+                0 => dialect.placeholder_in_order(number),
+                _ => dialect.placeholder(number),
+            });
+        }
         sql.push(')');
     }
 }
 
 fn write_list(dialect: Dialect, sql: &mut String, before: usize, count: usize) {
-    for at in 0..count {
-        if at > 0 {
-            sql.push_str(", ");
-        }
-        sql.push_str(&dialect.placeholder(before + at + 1));
+    for at in 1..=count {
+        sql.push_str(if at == 1 { "" } else { ", " });
+        sql.push_str(&dialect.placeholder(before + at));
     }
 }
 
@@ -143,6 +148,13 @@ mod tests {
              WHERE x = ?1 AND y > ?2 AND z < ?1"
         );
         assert_eq!(rendered.names, ["x", "y"]);
+    }
+
+    #[test]
+    fn rows_alone_are_bound_in_their_order() {
+        let rendered = render(Dialect::Sqlite, "INSERT INTO t (a, b) VALUES {rows:2}", 2);
+        assert_eq!(&*rendered.sql, "INSERT INTO t (a, b) VALUES (?, ?), (?, ?)");
+        assert!(rendered.names.is_empty());
     }
 
     #[test]

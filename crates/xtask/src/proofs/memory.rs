@@ -12,7 +12,7 @@ use super::rig::{Harvest, Sim};
 const PEAK_MIB_MAX: f64 = 200.0;
 /// The large harvest may peak at most this much above the small one.
 const GROWTH_MAX: f64 = 1.10;
-const RATE: &str = "{ per_second: 100000, burst: 1000, concurrency: 64, key: [source] }";
+const RATE: &str = "{ per_second: 10000, burst: 1000, concurrency: 64, key: [source] }";
 const POLL: Duration = Duration::from_millis(20);
 
 pub fn run(args: &MemoryArgs) -> Result<bool> {

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::BenchArgs;
 use super::rig::{Harvest, Sim};
 
-const RATE: &str = "{ per_second: 100000, burst: 1000, concurrency: 64, key: [source] }";
+const RATE: &str = "{ per_second: 10000, burst: 1000, concurrency: 64, key: [source] }";
 /// What is aimed at: the share of a bare upsert, and the growth of a page's cost.
 const SHARE_MIN: f64 = 0.6;
 const GROWTH_MAX: f64 = 1.10;
