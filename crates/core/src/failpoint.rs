@@ -21,7 +21,6 @@ pub const ALL: &[&str] = &[
     "heartbeat.after",
     "fetch.before",
     "fetch.after",
-    "fetch.half",
     "page.parsed",
     "t1.begin",
     "t1.fence",

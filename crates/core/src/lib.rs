@@ -12,6 +12,7 @@ pub mod page;
 pub mod pass;
 pub mod path;
 pub mod plan;
+pub mod planted;
 pub mod ports;
 pub mod record;
 pub mod registry;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::Hash32;
+use crate::planted::{Defect, planted};
 use crate::time::Timestamp;
 
 /// A record ready to be stored.
@@ -106,6 +107,9 @@ pub fn merge(stored: Option<&StoredRecord>, incoming: &NewRecord) -> Merge {
     let Some(stored) = stored else { return Merge::Insert };
     if stored.key.content_hash == incoming.key.content_hash && stored.deleted == incoming.deleted {
         return Merge::Unchanged;
+    }
+    if planted(Defect::OlderOverwrites) {
+        return Merge::Update;
     }
     if incoming.key > stored.key { Merge::Update } else { Merge::Stale }
 }

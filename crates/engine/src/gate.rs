@@ -71,7 +71,7 @@ impl Gate for LocalGate {
         match lane.limiter.ask(now) {
             Turn::Go { permit } => {
                 lane.passed += 1;
-                Decision::Allow(Permit { key: key.clone(), id: permit })
+                Decision::Allow(Permit { key: key.clone(), id: permit, granted_at: now })
             }
             Turn::Wait { until } if until > deadline => Decision::Reject(RejectReason::OverDeadline { free_at: until }),
             Turn::Wait { until } => Decision::WaitUntil(until),

@@ -87,6 +87,12 @@ pub const SCENARIOS: &[Scenario] = &[
     row("PM-8", Source::PubMed, "a mass revision puts thousands of records on one day", Switch::MassRevision(2_000)),
     row("PM-9", Source::PubMed, "records become searchable later than they are dated", Switch::Always),
     row(
+        "PM-11",
+        Source::PubMed,
+        "one id without a record makes the whole detail request fail with 400",
+        Switch::Provider,
+    ),
+    row(
         "PO-1",
         Source::OaiPmh,
         "tokens expire: 200 with badResumptionToken",

@@ -44,6 +44,10 @@ impl VirtualTime {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn next_wake(&self) -> Option<Timestamp> {
+        self.lock().sleepers.first_key_value().map(|((until, _), _)| *until)
+    }
+
     /// Moves to the next time somebody waits for and wakes those who do. False when nobody waits.
     fn advance(&self) -> bool {
         let due: Vec<Waker> = {
@@ -143,12 +147,14 @@ pub struct Scheduler {
     time: VirtualTime,
     rng: Rng,
     actors: Vec<Option<Actor>>,
+    /// Actors that do not go on before a time, as if their process were stopped.
+    frozen: BTreeMap<usize, Timestamp>,
     ready: Arc<Ready>,
 }
 
 impl Scheduler {
     pub fn new(time: VirtualTime, seed: u64) -> Scheduler {
-        Scheduler { time, rng: Rng::new(seed), actors: Vec::new(), ready: Arc::default() }
+        Scheduler { time, rng: Rng::new(seed), actors: Vec::new(), frozen: BTreeMap::new(), ready: Arc::default() }
     }
 
     pub fn spawn(&mut self, actor: impl Future<Output = ()> + 'static) -> usize {
@@ -163,29 +169,43 @@ impl Scheduler {
         self.actors[actor] = None;
     }
 
+    /// Stops an actor where it waits until then, as SIGSTOP and SIGCONT would.
+    pub fn freeze(&mut self, actor: usize, until: Timestamp) {
+        self.frozen.insert(actor, until);
+    }
+
     pub fn alive(&self) -> Vec<usize> {
         (0..self.actors.len()).filter(|number| self.actors[*number].is_some()).collect()
     }
 
     /// Lets one actor go on, or moves time when none can.
     pub fn turn(&mut self) -> Turn {
-        let chosen = {
-            let mut ready = self.ready.0.lock().unwrap_or_else(PoisonError::into_inner);
-            ready.retain(|actor| self.actors[*actor].is_some());
-            match ready.len() {
-                0 => None,
-                count => {
-                    let at = usize::try_from(self.rng.below(count as u64)).unwrap_or(0);
-                    Some(ready.remove(at))
-                }
-            }
-        };
-        match chosen {
+        let now = self.time.now();
+        self.frozen.retain(|_, until| *until > now);
+        match self.choose() {
             Some(actor) => self.poll(actor),
             None if self.alive().is_empty() => Turn::Idle,
-            None if self.time.advance() => Turn::Advanced,
-            None => Turn::Idle,
+            None => self.advance(),
         }
+    }
+
+    fn choose(&mut self) -> Option<usize> {
+        let mut ready = self.ready.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.retain(|actor| self.actors[*actor].is_some());
+        let able: Vec<usize> = (0..ready.len()).filter(|at| !self.frozen.contains_key(&ready[*at])).collect();
+        if able.is_empty() {
+            return None;
+        }
+        Some(ready.remove(able[usize::try_from(self.rng.below(able.len() as u64)).unwrap_or(0)]))
+    }
+
+    fn advance(&mut self) -> Turn {
+        let thaw = self.frozen.values().min().copied();
+        if let Some(thaw) = thaw.filter(|thaw| self.time.next_wake().is_none_or(|wake| *thaw < wake)) {
+            self.time.jump(thaw.since(self.time.now()));
+            return Turn::Advanced;
+        }
+        if self.time.advance() { Turn::Advanced } else { Turn::Idle }
     }
 
     fn poll(&mut self, number: usize) -> Turn {

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use patra_core::id::Id;
+use patra_core::planted::{Defect, planted};
 use patra_core::ports::{BatchTrace, Lease, Leased, LedgerError, OpenBatch, Task};
 use patra_core::spec::snapshot::FORMAT;
 use patra_core::states::{BatchState, RunEvent, RunState, SliceEvent, SliceState, TaskEvent, TaskState};
@@ -39,10 +40,10 @@ pub(crate) const EXPIRED: &str = "-- task.expired
        AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
                        AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
        AND EXISTS (SELECT 1 FROM ing_plan p WHERE p.id = t.plan_id AND p.format_version <= :format)
-     ORDER BY t.leased_until, t.id LIMIT :limit {skip_locked}";
+     ORDER BY t.leased_until, t.priority, t.scheduled_at, t.id LIMIT :limit {skip_locked}";
 pub(crate) const TAKE: &str = "-- task.take
     UPDATE ing_task SET status_code = :running, lease_owner = :who, run_uuid = :run_uuid,
-        lease_epoch = lease_epoch + 1, leased_until = :until, lease_count = lease_count + 1,
+        lease_epoch = lease_epoch + :step, leased_until = :until, lease_count = lease_count + 1,
         attempt_no = attempt_no + 1, lost_count = lost_count + :lost, started_at = COALESCE(started_at, :now),
         updated_at = :now
      WHERE id = :task AND lease_epoch = :epoch
@@ -173,6 +174,7 @@ async fn take(
         run_uuid: run_uuid,
         until: until,
         lost: lost,
+        step: i64::from(!(lost && planted(Defect::TakeoverKeepsEpoch))),
         now: now,
         task: seen.task,
         epoch: seen.epoch,

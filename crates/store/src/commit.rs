@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use patra_core::hash::Hash32;
+use patra_core::planted::{Defect, planted};
 use patra_core::ports::{BatchCommit, Committed, Counts, Lease, LedgerError, OpenBatch};
 use patra_core::record::dedupe;
 use patra_core::states::{BatchEvent, BatchState, TaskState};
@@ -55,7 +56,7 @@ pub(crate) const ANY_MISSING: &str = "-- missing.any
 pub(crate) const FOUND_MISSING: &str = "-- missing.found
     UPDATE ing_missing_id SET status_code = 'FOUND'
      WHERE provenance_code = :provenance AND endpoint_name = :entity AND provider_id IN ({list})
-       AND status_code = 'OPEN'";
+       AND status_code <> 'FOUND'";
 const INSERT_BODY: &str = "-- body.insert
     INSERT INTO ing_page_body (hash, whole, bytes_raw, body_zstd, created_at)
     VALUES (:hash, :whole, :bytes_raw, :body, :now) {insert_new:hash}";
@@ -134,7 +135,10 @@ async fn commit_in(tx: &mut Tx, store: &Inner, lease: &Lease, page: &Prepared) -
         let stats: Map<String, serde_json::Value> = row.json("stats")?;
         return Ok(Committed { counts: stats::counts_of(&stats), repeated: true });
     }
-    let succeeded = state.on(BatchEvent::Committed)?;
+    let succeeded = match planted(Defect::NoFencing) {
+        true => BatchState::Succeeded,
+        false => state.on(BatchEvent::Committed)?,
+    };
     let batch = &page.batch;
     let owner = BatchOwner::read(&row)?;
     let at = PageOwner {
@@ -178,7 +182,7 @@ async fn fence(tx: &mut Tx, lease: &Lease, page: &Prepared, now: Timestamp) -> R
         run_uuid: lease.run_uuid,
         running: TaskState::Running.code(),
     };
-    if tx.execute(FENCE, fenced).await? != 1 {
+    if tx.execute(FENCE, fenced).await? != 1 && !planted(Defect::NoFencing) {
         return Err(LedgerError::LeaseLost { task: lease.task }.into());
     }
     let row = tx.row("ing_task_run_batch", READ_BATCH, params! { batch: batch.id, task: lease.task }).await?;

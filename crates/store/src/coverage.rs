@@ -10,6 +10,7 @@ use std::sync::Arc;
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
 use patra_core::plan::coverage::{Coverage, ReadSlice, Settling};
+use patra_core::planted::{Defect, planted};
 use patra_core::ports::{Lease, Namespace, PlanningView};
 use patra_core::spec::snapshot::Operation;
 use patra_core::states::{SliceState, TaskState};
@@ -105,7 +106,8 @@ pub(crate) async fn walk(
     let waived = waived(tx, hash, from).await?;
     let settling = Settling { lag, lookback: Span::ZERO };
     let proven = Coverage::read(&slices, &[], settling).prefix_end(from);
-    let next = Coverage::read(&slices, &waived, settling).prefix_end(from);
+    let next = planted_watermark(&slices, mover)
+        .unwrap_or_else(|| Coverage::read(&slices, &waived, settling).prefix_end(from));
     if next <= from {
         return Ok(None);
     }
@@ -117,6 +119,14 @@ pub(crate) async fn walk(
     let step = Step { namespace, hash, cause, prev: from, next, cursor: cursor.as_ref() };
     advance(tx, store, &step, mover).await?;
     Ok(Some((from, next)))
+}
+
+/// What a planted defect takes for the watermark.
+fn planted_watermark(slices: &[ReadSlice], mover: &Mover) -> Option<Timestamp> {
+    if planted(Defect::WatermarkMaxEnd) {
+        return slices.iter().map(|slice| slice.window.to()).max();
+    }
+    mover.observed_max.filter(|_| planted(Defect::WatermarkFromRecords))
 }
 
 /// One move of the watermark.
@@ -170,7 +180,9 @@ async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: &Mover) -> 
         key: event_key(step, version),
         remarks: serde_json::json!({ "reason": step.cause }),
     });
-    tx.execute(INSERT_EVENT, event).await?;
+    if !planted(Defect::CursorWithoutEvent) {
+        tx.execute(INSERT_EVENT, event).await?;
+    }
     store.fail.hit("t2.cursor")?;
     if step.cursor.is_none() {
         let row = [common, named, params! { version: version }].concat();

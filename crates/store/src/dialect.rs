@@ -33,18 +33,9 @@ impl Dialect {
         }
     }
 
-    pub fn placeholder(self, number: usize) -> String {
+    pub fn placeholder(self) -> &'static str {
         match self {
-            Dialect::Sqlite => format!("?{number}"),
-        }
-    }
-
-    /// A placeholder of a statement that has no names, so that its values come in the order of the text. The driver
-    /// asks SQLite for the name of each placeholder, and SQLite walks through all numbered ones to find it: a page of
-    /// numbered placeholders costs the square of their count.
-    pub fn placeholder_in_order(self, _number: usize) -> String {
-        match self {
-            Dialect::Sqlite => "?".to_owned(),
+            Dialect::Sqlite => "?",
         }
     }
 
@@ -113,8 +104,7 @@ mod tests {
         let dialect = Dialect::Sqlite;
         assert_eq!(dialect.upsert("a, b", "c, d"), "ON CONFLICT (a, b) DO UPDATE SET c = excluded.c, d = excluded.d");
         assert_eq!(dialect.insert_new("a"), "ON CONFLICT (a) DO NOTHING");
-        assert_eq!(dialect.placeholder(3), "?3");
-        assert_eq!(dialect.placeholder_in_order(3), "?");
+        assert_eq!(dialect.placeholder(), "?");
         assert_eq!(dialect.skip_locked(), "");
     }
 

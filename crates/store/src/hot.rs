@@ -31,7 +31,7 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (pass::RELEASE, "PK"),
     (finish::END_TASK, "PK"),
     (finish::TASK_END, "PK"),
-    (finish::RUN_STATS, "idx_run_task_status"),
+    (finish::RUN_STATS, "uk_run_attempt"),
     (finish::OUTCOMES, "idx_slice_plan_status"),
     (finish::EVENT_OF_RUN, "idx_cur_evt_lineage"),
     (coverage::COVERED, "idx_slice_coverage"),

@@ -133,17 +133,17 @@ async fn list_in(tx: &mut Tx, noun: Noun, filter: &ListFilter) -> Result<Vec<Sho
             return Err(LedgerError::Missing { what: format!("column {column} to restrict {table} by") }.into());
         }
         values.push(value);
-        conditions.push(format!("{column} = {}", tx.placeholder(values.len())));
+        conditions.push(format!("{column} = {}", tx.placeholder()));
     }
     if let Some(before) = filter.before_id {
         values.push(before.into());
-        conditions.push(format!("id < {}", tx.placeholder(values.len())));
+        conditions.push(format!("id < {}", tx.placeholder()));
     }
     let limit = if filter.limit == 0 { LIMIT_DEFAULT } else { filter.limit.min(LIMIT_MAX) };
     values.push(limit.into());
     let shown: Vec<&str> = columns.iter().map(String::as_str).filter(|column| !BULKY.contains(column)).collect();
     let condition = if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
-    let limit = tx.placeholder(values.len());
+    let limit = tx.placeholder();
     let text = format!("SELECT {} FROM {table} {condition} ORDER BY id DESC LIMIT {limit}", shown.join(", "));
     let rows = tx.rows_composed(table, &text, values).await?;
     Ok(rows.iter().map(shown_row).collect())
@@ -177,7 +177,7 @@ async fn show_in(tx: &mut Tx, noun: Noun, name: &str) -> Result<Option<Shown>, D
     match found.as_slice() {
         [] => Ok(None),
         [id] => {
-            let text = format!("SELECT * FROM {table} WHERE id = {}", tx.placeholder(1));
+            let text = format!("SELECT * FROM {table} WHERE id = {}", tx.placeholder());
             let rows = tx.rows_composed(table, &text, vec![(*id).into()]).await?;
             Ok(rows.first().map(shown_row))
         }
@@ -207,8 +207,8 @@ async fn ids_beginning(tx: &mut Tx, table: &'static str, digits: &str) -> Result
     let (mut from, mut width) = (prefix, 1i64);
     loop {
         let to = from.saturating_add(width - 1);
-        let (low, high) = (tx.placeholder(1), tx.placeholder(2));
-        let text = format!("SELECT id FROM {table} WHERE id >= {low} AND id <= {high} LIMIT 2");
+        let mark = tx.placeholder();
+        let text = format!("SELECT id FROM {table} WHERE id >= {mark} AND id <= {mark} LIMIT 2");
         for row in tx.rows_composed(table, &text, vec![from.into(), to.into()]).await? {
             found.push(row.id("id")?);
         }

@@ -2,8 +2,8 @@
 //!
 //! [`SqliteStore`] keeps the ledger ([`patra_core::ports::Ledger`]), the registry and the read side. Every step is
 //! one transaction in a task of its own: a caller that goes away cannot leave one open, and a step that fails leaves
-//! nothing behind. Reading order: [`plan`] publishes, [`claim`] leases, [`commit`] is T1, [`finish`] is T2,
-//! [`coverage`] moves the watermark.
+//! nothing behind. Reading order: `plan` publishes, `claim` leases, `commit` is T1, `finish` is T2,
+//! `coverage` moves the watermark.
 
 mod claim;
 mod commit;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
+use patra_core::planted::{Defect, planted};
 use patra_core::ports::{Counts, Lease};
 use patra_core::record::{ChangeKind, DeclaredVersion, Merge, NewRecord, StoredRecord, VersionKey, event_id, merge};
 use patra_core::time::Timestamp;
@@ -196,6 +197,13 @@ async fn raise_unchanged(tx: &mut Tx, now: Timestamp, unchanged: &[(&Known, &New
     Ok(())
 }
 
+fn change_id(store: &Inner, owner: &PageOwner<'_>, version_no: i64, record: &NewRecord) -> Hash32 {
+    if planted(Defect::EventIdDrawn) {
+        return Hash32::of(&store.ids.next().0.to_be_bytes());
+    }
+    event_id(&owner.provenance, &owner.entity, &record.provider_id, version_no, record)
+}
+
 async fn write_outbox(
     tx: &mut Tx,
     store: &Inner,
@@ -205,11 +213,14 @@ async fn write_outbox(
     let pending: Arc<str> = "PENDING".into();
     let mut rows: Vec<Value> = Vec::with_capacity(changes.len() * 14);
     for Change { id, version_no, record } in changes {
+        if *version_no > 1 && planted(Defect::EventLost) {
+            continue;
+        }
         rows.extend([
             store.ids.next().into(),
             (*id).into(),
             (*version_no).into(),
-            event_id(&owner.provenance, &owner.entity, &record.provider_id, *version_no, record).into(),
+            change_id(store, owner, *version_no, record).into(),
             owner.provenance.clone().into(),
             owner.entity.clone().into(),
             record.provider_id.as_str().into(),

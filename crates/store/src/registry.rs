@@ -101,12 +101,10 @@ async fn publish_in(tx: &mut Tx, store: &Inner, new: &NewVersion) -> Result<i64,
         }
         let ends_at = new.effective_from.max(before.time("effective_from")?);
         for table in schema.keys() {
+            let mark = tx.placeholder();
             let text = format!(
-                "UPDATE {table} SET effective_to = {} WHERE provenance_code = {} AND registry_version = {} \
-                 AND effective_to IS NULL",
-                tx.placeholder(1),
-                tx.placeholder(2),
-                tx.placeholder(3),
+                "UPDATE {table} SET effective_to = {mark} WHERE provenance_code = {mark} AND registry_version = {mark} \
+                 AND effective_to IS NULL"
             );
             tx.execute_composed(&text, vec![ends_at.into(), (&new.provenance).into(), version.into()]).await?;
         }
@@ -164,7 +162,7 @@ async fn insert_row(
         cells.push((column, value));
     }
     let names: Vec<&str> = cells.iter().map(|(name, _)| *name).collect();
-    let marks: Vec<String> = (1..=cells.len()).map(|number| tx.placeholder(number)).collect();
+    let marks = vec![tx.placeholder(); cells.len()];
     let text = format!("INSERT INTO {} ({}) VALUES ({})", row.table, names.join(", "), marks.join(", "));
     tx.execute_composed(&text, cells.into_iter().map(|(_, value)| value).collect()).await?;
     Ok(())
@@ -252,11 +250,9 @@ fn stored(row: &Row) -> Result<StoredVersion, LedgerError> {
 async fn with_rows(tx: &mut Tx, row: &Row) -> Result<StoredVersion, DbError> {
     let mut version = stored(row)?;
     for table in registry_tables(tx).await?.into_keys() {
-        let text = format!(
-            "SELECT * FROM {table} WHERE provenance_code = {} AND registry_version = {} ORDER BY id",
-            tx.placeholder(1),
-            tx.placeholder(2),
-        );
+        let mark = tx.placeholder();
+        let text =
+            format!("SELECT * FROM {table} WHERE provenance_code = {mark} AND registry_version = {mark} ORDER BY id");
         let asked = vec![(&version.provenance).into(), version.version.into()];
         for row in tx.rows_composed("reg", &text, asked).await? {
             version.rows.push(registry_row(&table, &row)?);
@@ -330,7 +326,7 @@ async fn insert_cells(
         cells.push(("created_at", store.now().into()));
     }
     let names: Vec<&str> = cells.iter().map(|(name, _)| *name).collect();
-    let marks: Vec<String> = (1..=cells.len()).map(|number| tx.placeholder(number)).collect();
+    let marks = vec![tx.placeholder(); cells.len()];
     let text = format!("INSERT INTO {table} ({}) VALUES ({})", names.join(", "), marks.join(", "));
     tx.execute_composed(&text, cells.into_iter().map(|(_, value)| value).collect()).await?;
     Ok(())

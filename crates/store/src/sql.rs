@@ -5,11 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::dialect::Dialect;
 
-/// A statement as the driver takes it, and its named parameters in the order of their placeholders.
+/// A statement as the driver takes it, and what is bound to its placeholders, in their order.
 #[derive(Debug)]
 pub(crate) struct Rendered {
     pub sql: Arc<str>,
-    pub names: Vec<String>,
+    pub slots: Vec<Slot>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// A named parameter.
+    Name(String),
+    /// All values of `{rows:n}` or `{list}`.
+    Values,
 }
 
 /// Remembers what was rendered; texts are constants, so the number of entries is bounded by the program.
@@ -58,79 +66,62 @@ impl Statements {
     }
 }
 
+/// Placeholders carry no number: SQLite looks a numbered one up by its name, which makes a statement of thousands
+/// of them quadratic. A name that stands twice is bound twice.
 pub(crate) fn render(dialect: Dialect, text: &str, count: usize) -> Rendered {
-    let mut names: Vec<String> = Vec::new();
-    let mut parts: Vec<Piece> = Vec::new();
+    let mut sql = String::with_capacity(text.len());
+    let mut slots = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find([':', '{']) {
         let (plain, tail) = rest.split_at(at);
-        parts.push(Piece::Plain(plain.to_owned()));
+        sql.push_str(plain);
         if let Some(inside) = tail.strip_prefix('{') {
             let (fragment, after) = inside.split_once('}').unwrap_or((inside, ""));
-            parts.push(piece(dialect, fragment));
+            write_fragment(dialect, fragment, count, &mut sql, &mut slots);
             rest = after;
             continue;
         }
         let name: String = tail[1..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         rest = &tail[1 + name.len()..];
-        let number = names.iter().position(|known| *known == name).unwrap_or_else(|| {
-            names.push(name);
-            names.len() - 1
-        });
-        parts.push(Piece::Plain(dialect.placeholder(number + 1)));
+        sql.push_str(dialect.placeholder());
+        slots.push(Slot::Name(name));
     }
-    parts.push(Piece::Plain(rest.to_owned()));
-    let mut sql = String::with_capacity(text.len());
-    for part in parts {
-        match part {
-            Piece::Plain(plain) => sql.push_str(&plain),
-            Piece::Rows(width) => write_rows(dialect, &mut sql, names.len(), count, width),
-            Piece::List => write_list(dialect, &mut sql, names.len(), count),
-        }
-    }
-    Rendered { sql: sql.into(), names }
+    sql.push_str(rest);
+    Rendered { sql: sql.into(), slots }
 }
 
-enum Piece {
-    Plain(String),
-    Rows(usize),
-    List,
-}
-
-fn piece(dialect: Dialect, fragment: &str) -> Piece {
+fn write_fragment(dialect: Dialect, fragment: &str, count: usize, sql: &mut String, slots: &mut Vec<Slot>) {
     let (name, argument) = fragment.split_once(':').unwrap_or((fragment, ""));
     match name {
-        "rows" => Piece::Rows(argument.parse().expect("{rows:n} names its width")),
-        "list" => Piece::List,
+        "rows" => {
+            let width = argument.parse().expect("{rows:n} names its width");
+            for row in 0..count {
+                sql.push_str(if row == 0 { "(" } else { ", (" });
+                write_list(dialect, sql, width);
+                sql.push(')');
+            }
+            slots.push(Slot::Values);
+        }
+        "list" => {
+            write_list(dialect, sql, count);
+            slots.push(Slot::Values);
+        }
         "upsert" => {
             let (key, columns) = argument.split_once(';').expect("{upsert:key;columns} names both");
-            Piece::Plain(dialect.upsert(key, columns))
+            sql.push_str(&dialect.upsert(key, columns));
         }
-        "insert_new" => Piece::Plain(dialect.insert_new(argument)),
-        "skip_locked" => Piece::Plain(dialect.skip_locked().to_owned()),
+        "insert_new" => sql.push_str(&dialect.insert_new(argument)),
+        "skip_locked" => sql.push_str(dialect.skip_locked()),
         other => panic!("statement fragment {other} does not exist"),
     }
 }
 
-fn write_rows(dialect: Dialect, sql: &mut String, named: usize, rows: usize, width: usize) {
-    for row in 0..rows {
-        sql.push_str(if row == 0 { "(" } else { ", (" });
-        for at in 1..=width {
-            sql.push_str(if at == 1 { "" } else { ", " });
-            let number = named + row * width + at;
-            sql.push_str(&match named {
-                0 => dialect.placeholder_in_order(number),
-                _ => dialect.placeholder(number),
-            });
+fn write_list(dialect: Dialect, sql: &mut String, count: usize) {
+    for at in 0..count {
+        if at > 0 {
+            sql.push_str(", ");
         }
-        sql.push(')');
-    }
-}
-
-fn write_list(dialect: Dialect, sql: &mut String, before: usize, count: usize) {
-    for at in 1..=count {
-        sql.push_str(if at == 1 { "" } else { ", " });
-        sql.push_str(&dialect.placeholder(before + at));
+        sql.push_str(dialect.placeholder());
     }
 }
 
@@ -139,22 +130,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_used_twice_is_one_placeholder_and_rows_come_after_the_names() {
-        let text = "-- t\n INSERT INTO t (a, b) VALUES {rows:2} {upsert:a;b} WHERE x = :x AND y > :y AND z < :x";
+    fn names_rows_and_fragments_become_placeholders_in_order() {
+        let text = "-- t\n INSERT INTO t (a, b) VALUES {rows:2} {upsert:a;b} WHERE x = :x AND y > :y_2 AND z < :x";
         let rendered = render(Dialect::Sqlite, text, 2);
         assert_eq!(
             &*rendered.sql,
-            "-- t\n INSERT INTO t (a, b) VALUES (?3, ?4), (?5, ?6) ON CONFLICT (a) DO UPDATE SET b = excluded.b \
-             WHERE x = ?1 AND y > ?2 AND z < ?1"
+            "-- t\n INSERT INTO t (a, b) VALUES (?, ?), (?, ?) ON CONFLICT (a) DO UPDATE SET b = excluded.b \
+             WHERE x = ? AND y > ? AND z < ?"
         );
-        assert_eq!(rendered.names, ["x", "y"]);
-    }
-
-    #[test]
-    fn rows_alone_are_bound_in_their_order() {
-        let rendered = render(Dialect::Sqlite, "INSERT INTO t (a, b) VALUES {rows:2}", 2);
-        assert_eq!(&*rendered.sql, "INSERT INTO t (a, b) VALUES (?, ?), (?, ?)");
-        assert!(rendered.names.is_empty());
+        let name = |name: &str| Slot::Name(name.to_owned());
+        assert_eq!(rendered.slots, [Slot::Values, name("x"), name("y_2"), name("x")]);
+        assert_eq!(&*render(Dialect::Sqlite, "IN ({list})", 3).sql, "IN (?, ?, ?)");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::db::Tx;
 use crate::error::DbError;
 use crate::store::{Inner, SqliteStore};
 
-const TRIES_MAX: u32 = 8;
+const TRIES_MAX: u32 = 6;
 const FIRST_WAIT: Span = Span::from_millis(5);
 
 impl SqliteStore {

@@ -4,3 +4,7 @@
 //! `patra_checker`, which shares no code with the engine.
 
 pub mod lab;
+pub mod simulation;
+pub mod strike;
+pub mod sweep;
+pub mod template;

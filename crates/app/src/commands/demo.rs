@@ -1,6 +1,6 @@
 //! `patra demo`: seven simulated providers, three rounds on a virtual clock, and the checker's verdict.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -35,7 +35,7 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
     progress.finish();
     let verdict = lab.verdict().map_err(internal)?;
     if args.keep.is_some() {
-        keep(&lab, &folder)?;
+        lab.keep(&folder).map_err(internal)?;
     }
     let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let rows: Vec<Value> = verdict.sources.iter().map(|source| row(source, &lab, &progress)).collect();
@@ -134,23 +134,4 @@ fn show(rows: &[Value], verdict: &Verdict, args: &DemoArgs, elapsed_ms: u64, ok:
     let stored: u64 = rows.iter().filter_map(|row| row["stored"].as_u64()).sum();
     let word = if ok { "nothing is missing" } else { "THE COPY IS NOT COMPLETE" };
     println!("{} records stored in {:.1} s, seed {}: {word}", group(stored), elapsed_ms as f64 / 1000.0, args.seed);
-}
-
-/// Truth and request log beside the database, for the checker and for curious people.
-fn keep(lab: &Lab, folder: &Path) -> Result<(), Failure> {
-    let input = lab.check_input().map_err(internal)?;
-    write_lines(&folder.join("truth.jsonl"), &input.truth)?;
-    write_lines(&folder.join("served.jsonl"), &input.served)?;
-    std::fs::write(folder.join("rules.json"), serde_json::to_vec_pretty(&input.rules)?)?;
-    Ok(())
-}
-
-fn write_lines<T: serde::Serialize>(path: &Path, rows: &[T]) -> Result<(), Failure> {
-    use std::io::Write;
-    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
-    for row in rows {
-        serde_json::to_writer(&mut file, row)?;
-        file.write_all(b"\n")?;
-    }
-    Ok(file.flush()?)
 }

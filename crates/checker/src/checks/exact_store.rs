@@ -6,7 +6,7 @@
 
 use serde_json::json;
 
-use crate::case::{Case, Delivery, Stored};
+use crate::case::{Case, CommittedPage, Delivery, Stored};
 use crate::verdict::{Findings, SourceVerdict};
 
 const CHECK: &str = "C1";
@@ -41,7 +41,9 @@ pub fn check(case: &Case<'_>, verdict: &mut SourceVerdict, findings: &mut Findin
 
 /// Every committed batch was made from an answer the source gave.
 fn check_answers(case: &Case<'_>, findings: &mut Findings) {
-    for page in case.pages.iter().filter(|page| page.served.is_none()) {
+    // A detail request refused for its only id has no answer to show, and no records either.
+    let refused = |page: &CommittedPage<'_>| page.batch.response_hash.is_none() && page.batch.record_count == 0;
+    for page in case.pages.iter().filter(|page| page.served.is_none() && !refused(page)) {
         let message = format!("batch {} was committed from an answer the source never gave", page.batch.id);
         findings.error(CHECK, case.source(), message, json!({"batch": page.batch.id, "run": page.batch.run_id}));
     }

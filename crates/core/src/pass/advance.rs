@@ -2,8 +2,12 @@
 
 use crate::page::{Page, Position};
 use crate::pass::{Accepted, EMPTY_RETRIES, Pass, position_hash, set_hash};
+use crate::planted::{Defect, planted};
 use crate::spec::snapshot::{Order, PagingKind, StopRule};
 use crate::time::{Span, Timestamp};
+
+/// The smallest step of a position in time.
+const TICK: Span = Span::from_micros(1);
 
 impl Pass {
     pub(super) fn judge(&self, position: &Position, page: &Page, ids: &[u64]) -> Accepted {
@@ -30,6 +34,9 @@ impl Pass {
 
     /// INV-12: a total above the cap is cut before paging, because sources answer wrong pages past it.
     fn over_the_cap(&self, page: &Page) -> Option<Accepted> {
+        if planted(Defect::CapIgnored) {
+            return None;
+        }
         let paging = &self.spec.pagination;
         let most = [paging.result_cap, paging.max_per_slice].into_iter().flatten().min()?;
         let total = page.total.filter(|total| self.pages == 0 && *total > most)?;
@@ -66,6 +73,9 @@ impl Pass {
     /// OFFSET pages overlap; the ids in the overlap must repeat, or something moved between the two requests.
     fn moved(&self, position: &Position, ids: &[u64]) -> Option<String> {
         let Position::Offset(offset) = position else { return None };
+        if planted(Defect::MovedUnnoticed) {
+            return None;
+        }
         let overlap = self.overlap_of(self.last_page.len());
         if *offset == 0 || overlap == 0 || self.pages == 0 {
             return None;
@@ -118,6 +128,9 @@ impl Pass {
             return page.total.is_none_or(|total| seen >= self.least_of(total));
         }
         let short = ids.len() < self.spec.pagination.size as usize;
+        if short && planted(Defect::ShortPageIsLast) {
+            return true;
+        }
         short && stops(StopRule::ShortPage) && page.total.is_none_or(|total| seen >= total)
     }
 
@@ -169,7 +182,7 @@ impl Pass {
             },
             Position::Token(_) => Position::Token(page.next_token.clone()),
             Position::Url(_) => Position::Url(page.next_url.clone()),
-            Position::Since(since) => Position::Since(self.next_since(*since, page)),
+            Position::Since(since) => Position::Since(self.next_since(*since, page, ids)),
         };
         let returns = self.spec.pagination.backward && next == Position::Page(self.spec.pagination.base);
         let known = next == *position || self.tokens.contains(&position_hash(&next));
@@ -194,9 +207,17 @@ impl Pass {
         (last > paging.base).then_some(last)
     }
 
-    /// Everything from the last time met, whose ties may go on; one grain further when only ties came.
-    fn next_since(&self, since: Timestamp, page: &Page) -> Timestamp {
+    /// Everything from the last time met, whose ties may go on. When only ties came, the next microsecond: times in
+    /// records may be finer than the grain. A source that cuts our microseconds off sends the same page again; only
+    /// then a whole grain is stepped over.
+    fn next_since(&self, since: Timestamp, page: &Page, ids: &[u64]) -> Timestamp {
         let last = page.items.iter().filter_map(|item| item.updated_at).max().unwrap_or(since);
-        if last > since { last } else { since.plus(self.spec.window.boundary.grain.max(Span::from_micros(1))) }
+        match last > since {
+            true => last,
+            false if set_hash(ids) == set_hash(&self.last_page) => {
+                since.plus(self.spec.window.boundary.grain.max(TICK))
+            }
+            false => since.plus(TICK),
+        }
     }
 }

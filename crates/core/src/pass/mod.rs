@@ -15,6 +15,7 @@ pub use place::{DetailPlace, NotAPlace, Place};
 
 use crate::hash::Hash32;
 use crate::page::{Page, Position};
+use crate::planted::{Defect, planted};
 use crate::ports::{BatchTrace, Phase};
 use crate::spec::snapshot::{PagingKind, SpecSnapshot};
 use crate::time::Timestamp;
@@ -240,7 +241,10 @@ impl Pass {
 
     /// The source said that this was the last page: is the pass a proof?
     pub fn end(&self) -> PassEnd {
-        let Some(mismatch) = self.mismatch() else { return PassEnd::Proven };
+        let trusting = [Defect::Unreconciled, Defect::ShortPageIsLast, Defect::MovedUnnoticed];
+        let Some(mismatch) = self.mismatch().filter(|_| !trusting.into_iter().any(planted)) else {
+            return PassEnd::Proven;
+        };
         let added = self.ids.iter().any(|id| !self.known.contains(id));
         if self.pass_no > 1 && !added {
             return PassEnd::Proven;

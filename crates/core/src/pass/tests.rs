@@ -177,7 +177,10 @@ fn time_paging_goes_on_at_the_last_time_and_ends_past_the_window() {
     let of =
         |items: &[(&str, i64)]| Page { items: items.iter().map(|(id, s)| item(id, *s)).collect(), ..page(&[], None) };
     assert_eq!(pass.accept(&at(0), &of(&[("a", 1), ("b", 2), ("c", 2)]), now()), next(at(2)));
-    assert_eq!(pass.accept(&at(2), &of(&[("b", 2), ("c", 2), ("d", 2)]), now()), next(at(3)));
+    let tick = |ticks: i64| Position::Since(Timestamp::from_seconds(2).plus(Span::from_micros(ticks)));
+    assert_eq!(pass.accept(&at(2), &of(&[("b", 2), ("c", 2), ("d", 2)]), now()), next(tick(1)));
+    // A source that cuts microseconds off repeats the page; then the whole second is over.
+    assert_eq!(pass.accept(&tick(1), &of(&[("b", 2), ("c", 2), ("d", 2)]), now()), next(tick(1_000_001)));
     assert_eq!(pass.accept(&at(3), &of(&[("e", 99), ("f", 100)]), now()), LAST);
     assert_eq!(pass.end(), PassEnd::Proven);
 }

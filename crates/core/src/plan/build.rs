@@ -11,6 +11,7 @@ use crate::page::Part;
 use crate::pass::Pass;
 use crate::plan::coverage::{Coverage, Settling, next_plan};
 use crate::plan::slicer::Slicer;
+use crate::planted::{Defect, planted};
 use crate::ports::{Namespace, NewPlan, NewSlice, NewTask, PlanView, PlanningView};
 use crate::spec::hashes;
 use crate::spec::snapshot::{NamespaceScope, SpecSnapshot};
@@ -60,14 +61,18 @@ pub fn namespace_of(spec: &SpecSnapshot) -> Namespace {
 pub fn owed(ask: &PlanAsk, view: &PlanningView) -> Result<Vec<Window>, UnknownZone> {
     let window = &ask.spec.window;
     let slicer = Slicer::new(window)?;
-    let settling = Settling { lag: window.safety_lag, lookback: window.lookback };
+    let lag = if planted(Defect::PlanBeyondLag) { Span::ZERO } else { window.safety_lag };
+    let settling = Settling { lag, lookback: window.lookback };
     let source_now = ask.now.minus(view.source_behind.max(Span::ZERO));
     let limit = source_now.minus(settling.lag).min(ask.until.unwrap_or(Timestamp::MAX));
     let end = slicer.plan_end(limit);
     let known = view.finished_to.and_then(|to| Window::new(window.origin, to));
     let waived: Vec<Window> = view.waived.iter().copied().chain(known).collect();
     let finished = Coverage::finished(&view.slices, &waived, settling);
-    let raw = next_plan(window.origin, source_now, &finished, settling);
+    let raw = match view.watermark.filter(|_| planted(Defect::NextPlanFromWatermark)) {
+        Some(watermark) => Window::new(watermark, source_now.minus(settling.lag)).into_iter().collect(),
+        None => next_plan(window.origin, source_now, &finished, settling),
+    };
     Ok(slicer.outward(&raw, end))
 }
 

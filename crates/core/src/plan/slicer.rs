@@ -5,6 +5,7 @@
 
 use crate::calendar::{Stepper, UnknownZone};
 use crate::page::Part;
+use crate::planted::{Defect, planted};
 use crate::spec::snapshot::{SecondKey, WindowSpec};
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
@@ -75,6 +76,9 @@ impl Slicer {
             let to = if number == wanted { window.to() } else { edge.min(window.to()) };
             children.extend(Window::new(from, to));
             from = to.max(from);
+        }
+        if planted(Defect::SplitLeavesGap) {
+            children.pop();
         }
         (children.len() > 1).then_some(children)
     }

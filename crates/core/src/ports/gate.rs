@@ -39,6 +39,9 @@ impl RateKey {
 pub struct Permit {
     pub key: RateKey,
     pub id: u64,
+    /// A permit is a dated slot: unused for longer than a moment it must be handed back and asked for again, or
+    /// requests held up on the way would arrive together.
+    pub granted_at: Timestamp,
 }
 
 #[derive(Debug, PartialEq, Eq)]

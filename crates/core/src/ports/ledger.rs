@@ -261,7 +261,8 @@ pub struct BatchCommit {
     pub source_now: Timestamp,
     pub asked_at: Timestamp,
     pub fetched_at: Timestamp,
-    pub response_hash: Hash32,
+    /// `None` for a detail request that the source refuses for its one id.
+    pub response_hash: Option<Hash32>,
     pub body: Option<KeptBody>,
     pub request_digest: serde_json::Value,
     pub response_digest: serde_json::Value,

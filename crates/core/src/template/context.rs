@@ -9,8 +9,9 @@ use minijinja::value::{Object, ObjectRepr};
 
 use crate::calendar::{Stepper, UnknownZone, zone_of};
 use crate::page::{PageAsk, PageStep, Part, Position};
+use crate::planted::{Defect, planted};
 use crate::spec::snapshot::{BoundaryKind, WindowSpec};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
 pub type ContextError = UnknownZone;
@@ -60,7 +61,7 @@ impl Context {
         let window = map([
             ("from", instant(ask.window.from())),
             ("to", instant(ask.window.to())),
-            ("last", instant(last_of(&ask.window, &spec.window)?)),
+            ("last", instant(asked_last(&ask.window, &spec.window)?)),
         ]);
         let (page, ids) = match &ask.step {
             PageStep::Search { position, size } => {
@@ -126,6 +127,12 @@ impl Context {
     pub(super) fn is_sample(&self) -> bool {
         self.sample
     }
+}
+
+fn asked_last(window: &Window, spec: &WindowSpec) -> Result<Timestamp, UnknownZone> {
+    let last = last_of(window, spec)?;
+    let early = if planted(Defect::EdgeOffByGrain) { spec.boundary.grain } else { Span::ZERO };
+    Ok(last.minus(early))
 }
 
 /// The last grain inside the window, for sources whose upper end is inclusive. Where records carry times finer

@@ -2,6 +2,7 @@
 
 use patra_core::page::{Item, Page, Position};
 use patra_core::pass::{DetailPlace, Place, page_ids};
+use patra_core::planted::{Defect, planted};
 use patra_core::ports::{BatchCommit, KeptBody, OpenBatch};
 use patra_core::record::{NewRecord, VersionKey};
 use patra_core::spec::snapshot::Blackbox;
@@ -86,7 +87,7 @@ impl Reading<'_> {
             source_now,
             asked_at,
             fetched_at,
-            response_hash,
+            response_hash: Some(response_hash),
             body,
             request_digest,
             response_digest,
@@ -113,6 +114,10 @@ impl Reading<'_> {
         let mut records = Vec::with_capacity(items.len());
         for item in items {
             let outside = item.updated_at.is_some_and(|at| !window.contains(at));
+            if planted(Defect::LowerEdgeDropped) && item.updated_at == Some(window.from()) {
+                filtered += 1;
+                continue;
+            }
             if outside && spec.window.client_filter {
                 filtered += 1;
                 continue;

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use patra_core::pass::{DetailPlace, Place};
+use patra_core::planted::{Defect, planted};
 use patra_core::spec::errors::{ErrorClass, FetchError};
 
 use super::Halt;
@@ -43,7 +44,7 @@ impl Reading<'_> {
         self.detail_size = self.full_detail_size();
         let after = after_detail(&place, asked.len(), all);
         let mut commit = self.page_commit(fetched, after.as_ref(), true);
-        commit.missing = missing;
+        commit.missing = if planted(Defect::MissingForgotten) { Vec::new() } else { missing };
         commit.total = None;
         self.pass.step_committed();
         self.commit(commit, after).await
@@ -79,7 +80,8 @@ impl Reading<'_> {
 }
 
 fn after_detail(place: &DetailPlace, asked: usize, all: usize) -> Option<Place> {
-    let offset = place.offset as usize + asked;
+    let step = if planted(Defect::DetailStepTooWide) { asked.max(2) } else { asked };
+    let offset = place.offset as usize + step;
     if offset < all {
         let offset = u32::try_from(offset).unwrap_or(u32::MAX);
         return Some(Place::Detail(DetailPlace { offset, ..place.clone() }));

@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 use patra_core::page::{Page, PageAsk};
-use patra_core::ports::{Decision, RateKey, RejectReason, Signal};
+use patra_core::ports::{Decision, Permit, RateKey, RejectReason, Signal};
 use patra_core::spec::errors::{ErrorClass, FetchError, classify};
 use patra_core::spec::snapshot::SpecSnapshot;
 use patra_core::time::{Span, Timestamp};
@@ -10,6 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Outside;
 use crate::notice::Notice;
+
+/// A permit older than this is not used any more.
+const PERMIT_FRESH: Span = Span::from_millis(250);
 
 /// A page, with what it cost to get.
 pub(crate) struct Fetched {
@@ -101,24 +104,17 @@ async fn once(
     tries: &mut Tries,
     provenance: &str,
 ) -> Result<Result<Page, FetchError>, NoPage> {
-    let key = RateKey::of(&ask.spec);
     let asked = outside.clock.now();
-    let deadline = asked.plus(outside.settings.gate_deadline);
     let permit = loop {
-        match outside.gate.acquire(&key, &ask.spec.rate, deadline).await {
-            Decision::Allow(permit) => break permit,
-            Decision::WaitUntil(until) => pause(outside, stop, until.since(outside.clock.now())).await?,
-            Decision::Reject(RejectReason::OverDeadline { free_at }) => {
-                return Err(NoPage::Later { at: free_at, reason: "no permit of the gate before the deadline".into() });
-            }
-            Decision::Reject(RejectReason::QuotaEmpty { reset_at }) => {
-                return Err(NoPage::Later { at: reset_at, reason: "the budget is empty".into() });
-            }
+        let permit = permit(outside, stop, ask).await?;
+        outside.failpoints.hit("fetch.before").map_err(NoPage::Struck)?;
+        if outside.clock.now().since(permit.granted_at) <= PERMIT_FRESH {
+            break permit;
         }
+        outside.gate.feedback(permit, Signal::Ok).await;
     };
     tries.waited = tries.waited.plus(outside.clock.now().since(asked));
     tries.requests += 1;
-    outside.failpoints.hit("fetch.before").map_err(NoPage::Struck)?;
     outside.notices.tell(Notice::RequestSent { provenance: provenance.to_owned() });
     let result = outside.source.fetch(ask).await;
     let signal = signal_of(&result, &ask.spec);
@@ -129,6 +125,24 @@ async fn once(
     outside.gate.feedback(permit, signal).await;
     outside.failpoints.hit("fetch.after").map_err(NoPage::Struck)?;
     Ok(result)
+}
+
+/// Waits for a permit of the gate.
+async fn permit(outside: &Outside, stop: &CancellationToken, ask: &PageAsk) -> Result<Permit, NoPage> {
+    let key = RateKey::of(&ask.spec);
+    let deadline = outside.clock.now().plus(outside.settings.gate_deadline);
+    loop {
+        match outside.gate.acquire(&key, &ask.spec.rate, deadline).await {
+            Decision::Allow(permit) => return Ok(permit),
+            Decision::WaitUntil(until) => pause(outside, stop, until.since(outside.clock.now())).await?,
+            Decision::Reject(RejectReason::OverDeadline { free_at }) => {
+                return Err(NoPage::Later { at: free_at, reason: "no permit of the gate before the deadline".into() });
+            }
+            Decision::Reject(RejectReason::QuotaEmpty { reset_at }) => {
+                return Err(NoPage::Later { at: reset_at, reason: "the budget is empty".into() });
+            }
+        }
+    }
 }
 
 fn signal_of(result: &Result<Page, FetchError>, spec: &SpecSnapshot) -> Signal {

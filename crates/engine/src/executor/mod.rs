@@ -79,6 +79,7 @@ impl Executor {
                 Some(due) => self.idle_until(due).await,
             }
         }
+        self.outside.failpoints.hit("shutdown.done")?;
         Ok(())
     }
 

@@ -4,9 +4,10 @@ use patra_core::page::{Page, RateHints};
 use patra_core::pass::{Died, Place};
 use patra_core::plan::build::{self, Child};
 use patra_core::plan::slicer::{Slicer, split_part};
+use patra_core::planted::{Defect, planted};
 use patra_core::ports::{BatchCommit, Lease, LedgerError, Release, SliceOutcome, Split};
 use patra_core::spec::errors::{ErrorClass, FetchError};
-use patra_core::time::Span;
+use patra_core::time::{Span, Timestamp};
 use serde_json::json;
 
 use super::fetch::{Fetched, NoPage, Tries};
@@ -130,7 +131,7 @@ impl Reading<'_> {
     pub(super) async fn succeed(&mut self) -> Result<(), Halt> {
         let spec = self.plan.spec.clone();
         let outcome = SliceOutcome::Succeeded {
-            read_at: self.pass.read_at().unwrap_or_else(|| self.outside.ledger.database_now()),
+            read_at: self.read_at(),
             source_behind: self.source_behind,
             settling_lag: spec.window.safety_lag,
             remarks: json!({
@@ -150,11 +151,23 @@ impl Reading<'_> {
         Ok(())
     }
 
+    /// The source's time at the first page of the pass that proves the slice.
+    fn read_at(&self) -> Timestamp {
+        let now = self.outside.ledger.database_now();
+        if planted(Defect::ReadAtEnd) {
+            return now.plus(Span::HOUR);
+        }
+        self.pass.read_at().unwrap_or(now)
+    }
+
     pub(super) async fn give_up(&mut self, reason: String) -> Result<(), Halt> {
         self.end(SliceOutcome::Partial { reason: reason.clone() }, "PARTIAL", reason).await
     }
 
     pub(super) async fn fail(&mut self, class: &str, reason: String) -> Result<(), Halt> {
+        if planted(Defect::FailedCounts) {
+            return self.succeed().await;
+        }
         let outcome = SliceOutcome::Failed { class: class.to_owned(), reason: reason.clone() };
         self.end(outcome, class, reason).await
     }
@@ -199,6 +212,7 @@ impl Reading<'_> {
             decode: Span::ZERO,
         };
         let mut commit = self.page_commit(Fetched { page, tries: Tries::default() }, after, true);
+        commit.response_hash = None;
         commit.missing = asked;
         commit
     }

@@ -21,12 +21,14 @@ pub struct PubMed {
     upstream_fails: bool,
     /// PM-6: now and then a detail answer is the prolog alone.
     prolog_only: bool,
+    /// PM-11: an id without a record makes the whole detail request fail.
+    refuses: bool,
 }
 
 impl PubMed {
     /// Serves a truth under `/pubmed/entrez/eutils/`.
     pub fn new(truth: Truth) -> Self {
-        Self { truth, cap: 9_999, detail_count: 0, upstream_fails: false, prolog_only: false }
+        Self { truth, cap: 9_999, detail_count: 0, upstream_fails: false, prolog_only: false, refuses: false }
     }
 
     fn search(&self, form: &[(String, String)]) -> Reply {
@@ -104,6 +106,9 @@ impl PubMed {
             return fetch_error("ID list is empty! Possibly it has no correct IDs.");
         }
         let served: Vec<u32> = ids.iter().filter_map(|id| self.detail_of(id)).collect();
+        if self.refuses && served.len() < ids.len() {
+            return fetch_error("ID list is empty! Possibly it has no correct IDs.");
+        }
         if self.prolog_only && self.detail_count.is_multiple_of(5) {
             return Reply::bare(SimAnswer::new(200, XML, pubmed_xml::PROLOG));
         }
@@ -170,6 +175,7 @@ impl Provider for PubMed {
         match scenario {
             "PM-4" => self.upstream_fails = true,
             "PM-6" => self.prolog_only = true,
+            "PM-11" => self.refuses = true,
             _ => return false,
         }
         true

@@ -3,6 +3,7 @@
 //! The record's bytes are known to be valid JSON, so a plain scanner copies its tokens, sorted by key and without
 //! the excluded paths, and hashes the copy. Strings and numbers are copied as written: no number is rounded on the
 //! way, and `"é"` and `"\u00e9"` count as different. Sorting moves bytes that are already written, no tree is built.
+//! Real sources send a key twice in one object: both members count, in the order they were written.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,8 +17,6 @@ pub const DEPTH_MAX: usize = 128;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unhashable {
-    #[error("key `{0}` comes twice in one object")]
-    Duplicate(String),
     #[error("nested deeper than {DEPTH_MAX}")]
     TooDeep,
     #[error("not valid JSON")]
@@ -29,11 +28,14 @@ pub enum Unhashable {
 pub struct Canonical {
     output: Vec<u8>,
     scratch: Vec<u8>,
+    /// A key that came twice in one object of the record hashed last.
+    pub repeated: Option<String>,
 }
 
 impl Canonical {
     pub fn hash(&mut self, raw: &str, exclude: &Trie) -> Result<Hash32, Unhashable> {
         self.output.clear();
+        self.repeated = None;
         let mut writer = Writer {
             text: raw,
             bytes: raw.as_bytes(),
@@ -41,6 +43,7 @@ impl Canonical {
             exclude,
             output: &mut self.output,
             scratch: &mut self.scratch,
+            repeated: &mut self.repeated,
             members: Vec::new(),
         };
         writer.value(0, (!exclude.is_empty()).then_some(0))?;
@@ -59,6 +62,7 @@ struct Writer<'a, 'b> {
     exclude: &'b Trie,
     output: &'b mut Vec<u8>,
     scratch: &'b mut Vec<u8>,
+    repeated: &'b mut Option<String>,
     /// Members of the objects that are open, innermost last: key and place in the output.
     members: Vec<(Cow<'a, str>, Range<usize>)>,
 }
@@ -116,19 +120,19 @@ impl<'a> Writer<'a, '_> {
             self.members.push((key, written..self.output.len()));
         }
         self.at += 1;
-        self.sort(first, start)?;
+        self.sort(first, start);
         self.output.push(b'}');
         Ok(())
     }
 
     /// Brings the members written since `start` into the order of their keys.
-    fn sort(&mut self, first: usize, start: usize) -> Result<(), Unhashable> {
+    fn sort(&mut self, first: usize, start: usize) {
         let members = &mut self.members[first..];
         let sorted = members.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if !sorted {
             members.sort_by(|left, right| left.0.cmp(&right.0));
             if let Some(pair) = members.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-                return Err(Unhashable::Duplicate(pair[0].0.chars().take(100).collect()));
+                *self.repeated = Some(pair[0].0.chars().take(100).collect());
             }
             self.scratch.clear();
             for (_, range) in members.iter() {
@@ -137,7 +141,6 @@ impl<'a> Writer<'a, '_> {
             self.output[start..].copy_from_slice(self.scratch);
         }
         self.members.truncate(first);
-        Ok(())
     }
 
     fn list(&mut self, depth: usize, node: Option<usize>) -> Result<(), Unhashable> {
@@ -259,9 +262,22 @@ mod tests {
     }
 
     #[test]
-    fn duplicate_keys_and_deep_nesting_are_refused() {
-        assert_eq!(hash(r#"{"a":1,"b":{"x":1,"x":1}}"#, &[]), Err(Unhashable::Duplicate("x".into())));
-        assert_eq!(hash(r#"{"id":1,"\u0069d":2}"#, &[]), Err(Unhashable::Duplicate("id".into())));
+    fn a_key_that_comes_twice_counts_twice_and_is_named() {
+        let mut canonical = Canonical::default();
+        for (raw, repeated) in
+            [(r#"{"b":{"x":1,"x":2},"a":1}"#, Some("x")), (r#"{"id":1,"\u0069d":2}"#, Some("id")), ("{}", None)]
+        {
+            canonical.hash(raw, &Trie::default()).unwrap();
+            assert_eq!(canonical.repeated.as_deref(), repeated, "{raw}");
+        }
+        let of = |raw: &str| hash(raw, &[]).unwrap();
+        assert_eq!(of(r#"{"x":1,"a":0,"x":2}"#), of(r#"{"a":0,"x":1, "x":2}"#));
+        assert_ne!(of(r#"{"x":1,"x":2}"#), of(r#"{"x":2,"x":1}"#));
+        assert_ne!(of(r#"{"x":1,"x":2}"#), of(r#"{"x":2}"#));
+    }
+
+    #[test]
+    fn deep_nesting_is_refused() {
         let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(hash(&deep(100), &[]).is_ok());
         assert_eq!(hash(&deep(100_000), &[]), Err(Unhashable::TooDeep));

@@ -4,7 +4,7 @@ use patra_core::hash::Hash32;
 use patra_core::page::{BadItem, BadReason, Item};
 use serde_json::Value;
 
-use super::canonical::{Canonical, Unhashable};
+use super::canonical::Canonical;
 use super::compile::{JsonItems, Paths, Probe, ResponseProgram};
 use super::record::{Matches, bad, is_empty};
 use super::text::Text;
@@ -125,11 +125,13 @@ impl<'a> RecordReader<'_, 'a> {
         }
         let hash: Hash32 = match self.canonical.hash(raw, &self.program.exclude) {
             Ok(hash) => hash,
-            Err(error @ (Unhashable::Duplicate(_) | Unhashable::TooDeep | Unhashable::Malformed)) => {
-                return Err(bad(None, malformed(error.to_string()), payload));
-            }
+            Err(error) => return Err(bad(None, malformed(error.to_string()), payload)),
         };
         let paths = &self.program.record;
+        // The trie refuses a repeated key on a path. A tree keeps one of the two without a word, perhaps the wrong one.
+        if let Some(key) = self.canonical.repeated.as_ref().filter(|_| !paths.queries.is_empty()) {
+            return Err(bad(None, malformed(format!("key `{key}` comes twice in one object")), payload));
+        }
         if let Err(error) = paths.json.project(raw, &mut self.found) {
             return Err(bad(None, malformed(error.to_string()), payload));
         }

@@ -136,7 +136,7 @@ fn one_bad_record_does_not_cost_the_page_at_any_place() {
         (long.into_bytes(), BadReason::TooLong),
         (deep.into_bytes(), BadReason::Malformed),
         (br#"{"id":"a","id":"b"}"#.to_vec(), BadReason::Malformed),
-        (br#"{"id":"a","k":1,"k":2}"#.to_vec(), BadReason::Malformed),
+        (br#"{"id":"a","title":1,"title":2}"#.to_vec(), BadReason::Malformed),
         (br#"{"id":"a","\u0069d":"b"}"#.to_vec(), BadReason::Malformed),
         (br#"{"id":"a","updated":"yesterday"}"#.to_vec(), BadReason::BadTime),
         (br#"{"id":"a","updated":{"x":1}}"#.to_vec(), BadReason::BadTime),
@@ -228,4 +228,16 @@ proptest::proptest! {
         let _ = decode(format!(r#"{{"items":[{text}]}}"#));
         let _ = decode(text);
     }
+}
+
+#[test]
+fn a_repeated_key_costs_the_record_only_where_it_could_be_meant() {
+    let body = r#"{"items":[{"id":"a","rel":{"provider":1,"provider":2}},{"id":"b","id":"c"}]}"#;
+    let page = decode(body).unwrap();
+    let ids: Vec<&str> = page.items.iter().map(|item| item.id.as_str()).collect();
+    assert_eq!(ids, ["a"], "the key is on no path");
+    assert_eq!(page.bad.iter().map(|bad| bad.reason).collect::<Vec<_>>(), [BadReason::Malformed]);
+    let fields = json!([{"name": "doi", "path": "$.ids[?@.type=='doi'].id | first", "required": false}]);
+    let page = decode_with(json!({ "fields": fields }), body).unwrap();
+    assert_eq!((page.items.len(), page.bad.len()), (0, 2), "a path with a filter needs a tree");
 }

@@ -8,6 +8,7 @@ mod decode_xml;
 mod faults;
 mod fixtures;
 mod reader;
+mod recorded;
 mod requests;
 mod security;
 mod server;

@@ -145,7 +145,7 @@ impl Gate for CountingGate {
     async fn acquire(&self, key: &RateKey, rate: &RateSpec, _: Timestamp) -> Decision {
         self.concurrency.store(u64::from(rate.concurrency), Ordering::SeqCst);
         let id = self.acquired.fetch_add(1, Ordering::SeqCst);
-        Decision::Allow(Permit { key: key.clone(), id })
+        Decision::Allow(Permit { key: key.clone(), id, granted_at: Timestamp::default() })
     }
 
     async fn feedback(&self, _: Permit, signal: Signal) {

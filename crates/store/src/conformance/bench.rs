@@ -65,7 +65,7 @@ pub(super) struct Bench {
     pub clock: Arc<Hand>,
     pub once: Arc<Once>,
     drawn: AtomicU64,
-    _folder: Option<tempfile::TempDir>,
+    folder: Option<tempfile::TempDir>,
 }
 
 impl Bench {
@@ -78,12 +78,13 @@ impl Bench {
             Place::Memory => None,
             Place::File => Some(tempfile::tempdir().unwrap()),
         };
-        let path = match &folder {
-            Some(folder) => folder.path().join("patra.db").display().to_string(),
-            None => ":memory:".to_owned(),
-        };
+        let path = folder.as_ref().map_or_else(|| ":memory:".to_owned(), file_in);
         let store = SqliteStore::open(&path, options).await.unwrap();
-        Bench { store, clock, once, drawn: AtomicU64::new(0), _folder: folder }
+        Bench { store, clock, once, drawn: AtomicU64::new(0), folder }
+    }
+
+    pub fn path(&self) -> Option<String> {
+        self.folder.as_ref().map(file_in)
     }
 
     pub fn advance(&self, span: Span) {
@@ -215,7 +216,7 @@ impl Bench {
             source_now: self.now(),
             asked_at: self.now(),
             fetched_at: self.now(),
-            response_hash: self.unique(),
+            response_hash: Some(self.unique()),
             body: None,
             request_digest: json!({}),
             response_digest: json!({}),
@@ -290,6 +291,10 @@ impl Bench {
         }
         state
     }
+}
+
+fn file_in(folder: &tempfile::TempDir) -> String {
+    folder.path().join("patra.db").display().to_string()
 }
 
 /// Runs a step that dies at an armed failpoint; the point it died at.

@@ -5,6 +5,7 @@ mod bench;
 mod hot;
 mod inspect;
 mod lease;
+mod open;
 mod plan;
 mod records;
 mod registry;

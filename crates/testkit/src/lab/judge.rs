@@ -1,5 +1,8 @@
 //! The verdict on a laboratory: truth, request log and database handed to the checker.
 
+use std::io::Write;
+use std::path::Path;
+
 use patra_checker::{CheckInput, Database, Kind, ServedRow, TruthRow, Verdict};
 use patra_sim::{Counters, Source};
 
@@ -9,8 +12,12 @@ use super::{Lab, LabResult};
 impl Lab {
     /// What the checker finds, now.
     pub fn verdict(&self) -> LabResult<Verdict> {
-        let input = self.check_input()?;
-        Ok(self.runtime.block_on(patra_checker::check(&input)))
+        Ok(self.judge(&self.check_input()?))
+    }
+
+    /// What the checker finds in a given input.
+    pub fn judge(&self, input: &CheckInput) -> Verdict {
+        self.runtime.block_on(patra_checker::check(input))
     }
 
     /// Everything the checker reads.
@@ -28,9 +35,37 @@ impl Lab {
         Ok(input)
     }
 
+    /// Copies the database and writes truth, request log and rules beside it, as `patra-check` reads them.
+    pub fn keep(&self, folder: &Path) -> LabResult<()> {
+        self.keep_files(folder).map_err(|error| error.to_string())
+    }
+
+    fn keep_files(&self, folder: &Path) -> std::io::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        let input = self.check_input().map_err(std::io::Error::other)?;
+        write_lines(&folder.join("truth.jsonl"), &input.truth)?;
+        write_lines(&folder.join("served.jsonl"), &input.served)?;
+        std::fs::write(folder.join("rules.json"), serde_json::to_vec_pretty(&input.rules)?)?;
+        let name = self.plan.database.file_name().unwrap_or_default();
+        if self.plan.database.parent() != Some(folder) {
+            self.runtime.block_on(self.store.close());
+            std::fs::copy(&self.plan.database, folder.join(name))?;
+        }
+        Ok(())
+    }
+
     pub fn counters(&self, source: Source) -> Counters {
         self.world.lock().counters(source.name()).clone()
     }
+}
+
+fn write_lines<T: serde::Serialize>(path: &Path, rows: &[T]) -> std::io::Result<()> {
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
+    for row in rows {
+        serde_json::to_writer(&mut file, row)?;
+        file.write_all(b"\n")?;
+    }
+    file.flush()
 }
 
 fn truth_row(row: patra_sim::TruthRow) -> TruthRow {

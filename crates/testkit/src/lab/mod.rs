@@ -3,6 +3,7 @@
 mod judge;
 mod rules;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,6 +50,10 @@ pub struct LabPlan {
     /// Smaller result caps than the real ones, so that small worlds are split too.
     pub caps: Vec<(Source, usize)>,
     pub mutate_every: u32,
+    /// `--set` for one source.
+    pub set_for: Vec<(Source, &'static str, &'static str)>,
+    /// Situations that are switched on from the start.
+    pub scenarios: Vec<String>,
 }
 
 impl LabPlan {
@@ -66,6 +71,8 @@ impl LabPlan {
             set: Vec::new(),
             caps: Vec::new(),
             mutate_every: 7,
+            set_for: Vec::new(),
+            scenarios: Vec::new(),
         }
     }
 }
@@ -90,12 +97,22 @@ pub type LabResult<T> = Result<T, String>;
 impl Lab {
     /// Builds the world, opens the database and publishes the definitions.
     pub fn open(plan: LabPlan, failpoints: Failpoints, notices: Arc<dyn Notices>) -> LabResult<Lab> {
+        let time = VirtualTime::starting_at(HISTORY_FROM.plus(plan.history));
+        Lab::open_on(plan, time, failpoints, notices)
+    }
+
+    /// The same on a clock that someone else moves too.
+    pub fn open_on(
+        plan: LabPlan,
+        time: VirtualTime,
+        failpoints: Failpoints,
+        notices: Arc<dyn Notices>,
+    ) -> LabResult<Lab> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .map_err(|error| error.to_string())?;
-        let time = VirtualTime::starting_at(HISTORY_FROM.plus(plan.history));
         let world = SharedWorld::new(World::new(world_plan(&plan)));
         let mut options = Options::new(Arc::new(time.clone()), plan.seed);
         options.durability = Durability::Normal;
@@ -114,6 +131,10 @@ impl Lab {
     }
 
     fn publish_definitions(&self) -> LabResult<()> {
+        let known = self.runtime.block_on(self.store.versions(None)).map_err(|error| error.to_string())?;
+        if !known.is_empty() {
+            return Ok(());
+        }
         let seeded = self.runtime.block_on(self.store.seed_dictionary(&dictionary_rows()));
         seeded.map_err(|error| error.to_string())?;
         for source in &self.plan.sources {
@@ -134,7 +155,7 @@ impl Lab {
         let overrides = TriggerOverrides {
             base_url: Some(format!("http://{HOST}/{}", source.name())),
             allow_hosts: vec![format!("{HOST}:80")],
-            params: self.plan.set.iter().cloned().collect(),
+            params: self.settings_of(source),
             contact: Some("lab@example.org".into()),
             ..TriggerOverrides::default()
         };
@@ -151,6 +172,12 @@ impl Lab {
             log_id: String::new(),
             trigger_type: "MANUAL".into(),
         }
+    }
+
+    fn settings_of(&self, source: Source) -> BTreeMap<String, String> {
+        let own = self.plan.set_for.iter().filter(|(of, ..)| *of == source);
+        let own = own.map(|(_, key, value)| ((*key).to_owned(), (*value).to_owned()));
+        self.plan.set.iter().cloned().chain(own).collect()
     }
 
     pub fn planner(&self) -> Planner {
@@ -186,6 +213,12 @@ impl Lab {
             settings: self.plan.settings,
         };
         Arc::new(Executor::new(outside, None, self.stop.clone()))
+    }
+
+    /// What SIGTERM does to every process started so far; later ones are not touched.
+    pub fn terminate(&mut self) {
+        self.stop.cancel();
+        self.stop = CancellationToken::new();
     }
 
     /// Adds a worker of a process to a scheduler.
@@ -232,6 +265,7 @@ fn world_plan(plan: &LabPlan) -> WorldPlan {
     world.lookback_us = rules::LOOKBACK.micros();
     world.caps = plan.caps.clone();
     world.mutate_every = plan.mutate_every;
+    world.scenarios = plan.scenarios.clone();
     world
 }
 
