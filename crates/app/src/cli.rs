@@ -164,6 +164,9 @@ pub struct HarvestArgs {
     /// `full` survives a power cut, `normal` only a crash of patra
     #[arg(long, value_enum, default_value_t = Durability::Full)]
     pub durability: Durability,
+    /// Life of a lease in seconds; short ones let a restarted harvest take over sooner
+    #[arg(long, hide = true, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub lease: Option<u16>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -276,6 +279,9 @@ pub struct DoctorArgs {
     /// List the failpoints of this build
     #[arg(long, hide = true)]
     pub failpoints: bool,
+    /// Print the table of exit codes, which is docs/exit-codes.md
+    #[arg(long, hide = true)]
+    pub exit_codes: bool,
 }
 
 #[derive(Debug, Subcommand)]

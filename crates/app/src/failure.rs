@@ -34,6 +34,18 @@ pub const EXITS: &[(Exit, &str)] = &[
     (Exit::Internal, "a defect of patra; please report it"),
 ];
 
+/// The text of `docs/exit-codes.md`.
+pub fn exit_table() -> String {
+    let mut text = String::from(
+        "# Exit codes\n\nMade by `patra doctor --exit-codes`; a test keeps it equal to the program.\n\n\
+         | Code | Meaning |\n|---:|---|\n| 0 | it is done, and nothing is missing |\n",
+    );
+    for (exit, meaning) in EXITS {
+        text.push_str(&format!("| {} | {meaning} |\n", *exit as u8));
+    }
+    text
+}
+
 /// A failure ready to be shown.
 #[derive(Debug)]
 pub struct Failure {

@@ -16,6 +16,7 @@ use failure::{Exit, Failure};
 use patra_core::ports::Noun;
 
 fn main() -> ExitCode {
+    end_quietly_on_a_closed_pipe();
     let cli = Cli::parse();
     start_logging(cli.global.verbose);
     match run(&cli) {
@@ -64,6 +65,18 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Sim(command) => commands::sim::run(global, command).await,
         Command::Demo(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     }
+}
+
+/// `patra record list | head` closes our output early. That is how pipes end, not a defect to report.
+fn end_quietly_on_a_closed_pipe() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let closed = panic.payload().downcast_ref::<String>().is_some_and(|text| text.contains("Broken pipe"));
+        if closed {
+            std::process::exit(0);
+        }
+        usual(panic);
+    }));
 }
 
 /// Talk goes to stderr; `RUST_LOG` overrides `-v`.

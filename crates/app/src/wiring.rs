@@ -54,6 +54,12 @@ impl Desk {
         Desk::open(database, Durability::Full).await
     }
 
+    /// Opens the database if it is there; else looks at the built-in sources alone and makes no file.
+    pub async fn open_to_look(database: &str) -> Result<Desk, Failure> {
+        let there = Path::new(place_of(database)?).exists();
+        Desk::open(if there { database } else { ":memory:" }, Durability::Full).await
+    }
+
     async fn apply_catalogue(&self) -> Result<(), Failure> {
         self.store.seed_dictionary(&dictionary_rows()).await?;
         let known = self.store.versions(None).await?;

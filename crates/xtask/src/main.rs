@@ -1,1 +1,46 @@
-fn main() {}
+//! `cargo xtask`: the gate (`test`) and the long proofs (`bench`, `torture`).
+//!
+//! `test` needs nothing but the Rust toolchain. The proofs build this program once more, in release and with the
+//! ledger linked in, and then drive the real `patra` binary.
+
+mod check;
+mod proofs;
+mod shell;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "The gate and the long proofs")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Format, lints, sizes, tests and documentation: everything `.ci/run` asks for
+    Test(check::TestArgs),
+    /// Records per second, share of a bare bulk upsert, cost of a page on a large ledger
+    Bench(proofs::BenchArgs),
+    /// Proofs that take minutes
+    #[command(subcommand)]
+    Torture(proofs::TortureCommand),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Test(args) => check::run(&args),
+        Command::Bench(args) => proofs::bench(&args),
+        Command::Torture(command) => proofs::torture(&command),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -6,12 +6,16 @@ use serde_json::{Value, json};
 
 use crate::cli::{DoctorArgs, Global};
 use crate::commands::source::in_force;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, exit_table};
 use crate::wiring::{Desk, plain};
 
 pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
     if args.failpoints {
         failpoint::ALL.iter().for_each(|name| println!("{name}"));
+        return Ok(());
+    }
+    if args.exit_codes {
+        print!("{}", exit_table());
         return Ok(());
     }
     let mut checks = Vec::new();

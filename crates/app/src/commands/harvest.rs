@@ -5,6 +5,7 @@ use std::sync::Arc;
 use patra_core::failpoint::Failpoints;
 use patra_core::id::Id;
 use patra_core::ports::Gate;
+use patra_core::time::Span;
 use patra_engine::executor::{Executor, Outside};
 use patra_engine::gate::LocalGate;
 use patra_engine::notice::{Notice, Notices};
@@ -88,7 +89,7 @@ async fn work(
         ids: desk.store.ids(),
         notices: progress.clone(),
         failpoints: Failpoints::none(),
-        settings: Settings::default(),
+        settings: settings(args),
     };
     let executor = Arc::new(Executor::new(outside, Some(source.to_owned()), stop.clone()));
     let workers = usize::from(args.workers.unwrap_or_else(default_workers));
@@ -102,6 +103,11 @@ async fn work(
         ended.map_err(|panic| Failure::new(Exit::Internal, panic))??;
     }
     Ok(())
+}
+
+fn settings(args: &HarvestArgs) -> Settings {
+    let usual = Settings::default();
+    Settings { lease_ttl: args.lease.map_or(usual.lease_ttl, |seconds| Span::from_seconds(seconds.into())), ..usual }
 }
 
 /// `C_total` of the design: twice the cores.

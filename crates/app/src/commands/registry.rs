@@ -14,7 +14,11 @@ use crate::table;
 use crate::wiring::{Apply, Desk, actor};
 
 pub async fn run(global: &Global, command: &RegistryCommand) -> Result<(), Failure> {
-    let desk = Desk::open(&global.database, patra_store::Durability::Full).await?;
+    let writes = matches!(command, RegistryCommand::Apply { .. } | RegistryCommand::Rollback { .. });
+    let desk = match writes {
+        true => Desk::open(&global.database, patra_store::Durability::Full).await?,
+        false => Desk::open_to_look(&global.database).await?,
+    };
     match command {
         RegistryCommand::Apply { files, effective_from, channel, remark } => {
             let mut rows = Vec::new();
@@ -146,13 +150,17 @@ async fn rollback(desk: &Desk, source: &str, to: Option<i64>, channel: &str) -> 
         Some(version) => version,
         None => previous(desk, &now).await?,
     };
-    let gone = || Failure::new(Exit::NotFound, format!("`{source}` has no version {target}"));
-    let old = desk.store.version(source, target).await?.ok_or_else(gone)?;
+    let old = desk.store.version(source, target).await?.ok_or_else(|| no_version(source, target))?;
     let definition = decode(&format!("{source} version {target}"), &old.definition).map_err(|m| mistaken(&m))?;
     let (who, remark) = (actor(), format!("rollback to version {target}"));
     let apply = Apply { channel, from: None, actor: &who, remark: &remark };
     let version = desk.apply(&definition, &old.definition, apply).await?;
     Ok(json!({ "source": source, "version": version, "channel": channel, "content_of": target }))
+}
+
+fn no_version(source: &str, version: i64) -> Failure {
+    Failure::new(Exit::NotFound, format!("`{source}` has no version {version}"))
+        .hint(format!("`patra registry history {source}` lists them"))
 }
 
 async fn previous(desk: &Desk, now: &StoredVersion) -> Result<i64, Failure> {
@@ -169,7 +177,7 @@ async fn previous(desk: &Desk, now: &StoredVersion) -> Result<i64, Failure> {
 
 async fn export(global: &Global, desk: &Desk, source: &str, version: Option<i64>) -> Result<(), Failure> {
     let stored = match version {
-        Some(number) => desk.store.version(source, number).await?.ok_or_else(|| unknown(source))?,
+        Some(number) => desk.store.version(source, number).await?.ok_or_else(|| no_version(source, number))?,
         None => current(desk, source, "stable").await?,
     };
     if global.json {

@@ -5,11 +5,13 @@ use serde_json::{Value, json};
 use crate::cli::{Global, SpecCommand};
 use crate::failure::Failure;
 use crate::table;
-use crate::wiring::Desk;
+use crate::wiring::{Desk, looks_like_a_file};
 
 pub async fn run(global: &Global, command: &SpecCommand) -> Result<(), Failure> {
     let SpecCommand::Show { source, origin, trigger: args } = command;
-    let desk = Desk::open(&global.database, patra_store::Durability::Full).await?;
+    // A file is compiled as it stands and published nowhere: showing changes nothing.
+    let place = if looks_like_a_file(source) { ":memory:" } else { global.database.as_str() };
+    let desk = Desk::open_to_look(place).await?;
     let source = desk.source_of(source, &args.channel).await?;
     let compiled = desk.planner().compile(&desk.trigger(&source, args).await?).await?;
     if !origin {

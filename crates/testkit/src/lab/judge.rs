@@ -27,7 +27,7 @@ impl Lab {
         for source in &self.plan.sources {
             let compiled = self.runtime.block_on(self.planner().compile(&self.trigger(*source)));
             let spec = compiled.map_err(|error| error.to_string())?.spec;
-            input.rules.push(rules_of(*source, &spec));
+            input.rules.push(rules_of(source.name(), &spec));
             let world = self.world.lock();
             input.truth.extend(world.truth_rows(source.name()).into_iter().map(truth_row));
             input.served.extend(world.served(source.name()).iter().map(served_row));

@@ -27,7 +27,7 @@ use patra_store::{Durability, Options, SqliteStore};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-pub use rules::definition_of;
+pub use rules::{definition_of, rules_of};
 
 /// 2026-03-01T00:00:00Z, the first day of every laboratory's history.
 pub const HISTORY_FROM: Timestamp = Timestamp::from_seconds(1_772_323_200);

@@ -16,10 +16,11 @@ pub fn definition_of(source: Source) -> (&'static str, &'static str) {
     found.map_or(("", ""), |entry| (entry.file, entry.text))
 }
 
-pub fn rules_of(source: Source, spec: &SpecSnapshot) -> SourceRules {
+/// The rules under which a source was read with this spec.
+pub fn rules_of(source: &str, spec: &SpecSnapshot) -> SourceRules {
     let window = &spec.window;
     SourceRules {
-        source: source.name().to_owned(),
+        source: source.to_owned(),
         provenance_code: spec.provenance.clone(),
         entity: spec.entity.clone(),
         origin_us: window.origin.micros(),

@@ -1,0 +1,11 @@
+//! The real binary, used as a person would: every command, right and wrong, over real files, pipes, signals and ports.
+
+mod demo;
+mod documents;
+mod harvest;
+mod ledger;
+mod mistakes;
+mod registry;
+mod signals;
+mod sources;
+mod support;

@@ -1,0 +1,159 @@
+//! A person at a keyboard: a folder of their own, commands typed in it, simulators on a port beside it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A working folder with a database in it.
+pub struct Desk {
+    folder: tempfile::TempDir,
+}
+
+/// How a command ended and what it said.
+#[derive(Debug)]
+pub struct Said {
+    pub exit: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    pub fn of(output: Output) -> Said {
+        Said {
+            exit: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The command ended with this code; on success it complained about nothing.
+    #[track_caller]
+    pub fn ended(self, exit: i32) -> Said {
+        assert_eq!(self.exit, exit, "{}\n{}", self.out, self.err);
+        self
+    }
+
+    /// The message names all of these.
+    #[track_caller]
+    pub fn complains(&self, texts: &[&str]) {
+        for text in texts {
+            assert!(self.err.contains(text), "`{text}` is not in:\n{}", self.err);
+        }
+    }
+}
+
+impl Desk {
+    pub fn new() -> Desk {
+        Desk { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_patra"));
+        command.current_dir(self.folder.path()).args(args).stdin(Stdio::null());
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PATRA_") || name == "RUST_LOG") {
+            command.env_remove(name);
+        }
+        command.env("USER", "tester");
+        command
+    }
+
+    pub fn patra(&self, args: &[&str]) -> Said {
+        Said::of(self.command(args).output().unwrap())
+    }
+
+    /// A command that succeeds, with its JSON answer.
+    #[track_caller]
+    pub fn json(&self, args: &[&str]) -> Value {
+        let mut all = args.to_vec();
+        all.push("--json");
+        self.patra(&all).ended(0).json()
+    }
+}
+
+/// `patra sim serve` on a free port; ends with the test.
+pub struct Sim {
+    child: Child,
+    pub address: String,
+}
+
+impl Sim {
+    pub fn start(desk: &Desk, args: &[&str]) -> Sim {
+        let mut command = desk.command(&["sim", "serve", "--json", "--listen", "127.0.0.1:0"]);
+        let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said: Value = serde_json::from_str(&line).unwrap();
+        Sim { child, address: said["listen"].as_str().unwrap().to_owned() }
+    }
+
+    /// Arguments of a harvest from this simulator.
+    pub fn harvest(&self, source: &str) -> Vec<String> {
+        [
+            "harvest",
+            source,
+            "--base-url",
+            &format!("http://{}/{source}", self.address),
+            "--allow-host",
+            &self.address,
+            "--contact",
+            "tester@example.org",
+            "--since",
+            &days_ago(12),
+            "--json",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    /// Ends it as a person would and waits until its files are written.
+    pub fn stop(mut self) {
+        signal(&self.child, "TERM");
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Sim {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+pub fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+pub fn strs(args: &[String]) -> Vec<&str> {
+    args.iter().map(String::as_str).collect()
+}
+
+/// Midnight so many days ago, UTC; the same for a whole test unless it runs over midnight, which harms nothing.
+pub fn days_ago(days: u64) -> String {
+    #[expect(clippy::disallowed_methods, reason = "the simulators date their history back from the machine's clock")]
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let day = now.as_secs() / 86_400 - days;
+    jiff::Timestamp::from_second(i64::try_from(day * 86_400).unwrap()).unwrap().to_string()
+}
+
+/// The shipped definition of a source.
+pub fn shipped(source: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::fs::read_to_string(root.join("sources").join(format!("{source}.yaml"))).unwrap()
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask test`: the only gate. Cheap stages first; every stage runs, so one go shows all that is wrong.
+
+mod lexer;
+mod rules;
+mod tally;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::shell::{Stream, cargo, passed, root, stage, watched};
+use tally::Tally;
+
+#[derive(Debug, Args)]
+pub struct TestArgs {
+    /// Only the tests: no format, lints, sizes or documentation
+    #[arg(long)]
+    quick: bool,
+    /// Test on SQLite, which is the default and needs no server
+    #[arg(long)]
+    sqlite: bool,
+}
+
+pub fn run(args: &TestArgs) -> Result<bool> {
+    // SQLite is all there is to choose from.
+    let _ = args.sqlite;
+    let mut ok = true;
+    let mut tally = Tally::default();
+    if !args.quick {
+        ok &= stage("format", || passed(cargo().args(["fmt", "--all", "--check"])))?;
+        ok &= stage("sizes and rules", rules)?;
+        ok &= stage("lints", lints)?;
+    }
+    ok &= stage("tests", || tests(&mut tally))?;
+    if !args.quick {
+        ok &= stage("documentation", documentation)?;
+    }
+    println!("{tally}");
+    Ok(ok && tally.failed == 0)
+}
+
+fn rules() -> Result<bool> {
+    let broken = rules::broken(&root())?;
+    for rule in &broken {
+        println!("{rule}");
+    }
+    Ok(broken.is_empty())
+}
+
+fn lints() -> Result<bool> {
+    let lints = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    passed(cargo().args(lints))
+}
+
+/// All tests, with nextest where it is installed; it leaves out the examples in the documentation.
+fn tests(tally: &mut Tally) -> Result<bool> {
+    let mut look = |line: &str| tally.read(line);
+    if !has_nextest() {
+        return watched(cargo().args(["test", "--workspace", "--no-fail-fast"]), Stream::Out, look);
+    }
+    let nextest = ["nextest", "run", "--workspace", "--no-fail-fast", "--color", "never"];
+    let ok = watched(cargo().args(nextest), Stream::Err, &mut look)?;
+    Ok(watched(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]), Stream::Out, &mut look)? && ok)
+}
+
+fn has_nextest() -> bool {
+    cargo().args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success())
+}
+
+fn documentation() -> Result<bool> {
+    passed(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
+}

@@ -1,0 +1,102 @@
+//! The long proofs. They drive the real binary in release, as processes of their own, and judge what it leaves behind.
+
+#[cfg(feature = "proofs")]
+mod bench;
+#[cfg(feature = "proofs")]
+mod kill;
+#[cfg(feature = "proofs")]
+mod memory;
+#[cfg(feature = "proofs")]
+mod pages;
+#[cfg(feature = "proofs")]
+mod rig;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+#[derive(Clone, Debug, Args)]
+pub struct BenchArgs {
+    /// Records harvested end to end
+    #[arg(long, default_value_t = 200_000)]
+    pub records: u64,
+    /// The source that is simulated
+    #[arg(long, default_value = "datacite")]
+    pub source: String,
+    /// Rows of the small ledger
+    #[arg(long, default_value_t = 10_000)]
+    pub small: u64,
+    /// Rows of the large ledger
+    #[arg(long, default_value_t = 2_000_000)]
+    pub large: u64,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum TortureCommand {
+    /// Kill -9 a harvest at random moments, let it finish, compare with the truth
+    Kill(KillArgs),
+    /// Peak memory of a harvest of a million records against that of a tenth
+    Memory(MemoryArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct KillArgs {
+    /// Kills over all sources
+    #[arg(long, default_value_t = 30)]
+    pub kills: u32,
+    /// Records of each source
+    #[arg(long, default_value_t = 4_000)]
+    pub records: u64,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Only these sources; all by default
+    #[arg(long)]
+    pub source: Vec<String>,
+    /// Keep databases, truth and request logs here
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<std::path::PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct MemoryArgs {
+    #[arg(long, default_value_t = 1_000_000)]
+    pub records: u64,
+    #[arg(long, default_value = "datacite")]
+    pub source: String,
+}
+
+#[cfg(feature = "proofs")]
+pub fn bench(args: &BenchArgs) -> Result<bool> {
+    bench::run(args)
+}
+
+#[cfg(feature = "proofs")]
+pub fn torture(command: &TortureCommand) -> Result<bool> {
+    match command {
+        TortureCommand::Kill(args) => kill::run(args),
+        TortureCommand::Memory(args) => memory::run(args),
+    }
+}
+
+#[cfg(not(feature = "proofs"))]
+pub fn bench(_: &BenchArgs) -> Result<bool> {
+    again()
+}
+
+#[cfg(not(feature = "proofs"))]
+pub fn torture(_: &TortureCommand) -> Result<bool> {
+    again()
+}
+
+/// Builds `patra` and this program in release, with everything the proofs need, and hands the command over.
+#[cfg(not(feature = "proofs"))]
+fn again() -> Result<bool> {
+    use crate::shell::{cargo, passed};
+    use anyhow::Context;
+    let build = ["build", "--release", "-p", "patra", "-p", "xtask", "--features", "xtask/proofs"];
+    if !passed(cargo().args(build))? {
+        return Ok(false);
+    }
+    let here = std::env::current_exe()?;
+    let target = here.ancestors().nth(2).context("this program is not in a target folder")?;
+    passed(std::process::Command::new(target.join("release/xtask")).args(std::env::args_os().skip(1)))
+}
