@@ -258,7 +258,7 @@ impl Run {
         self.dice.quiet();
         self.lab.world.lock().silence();
         self.lab.time.jump(LEASE.times(3));
-        self.lab.drain();
+        self.lab.drain()?;
         for pause in [Span::ZERO, Span::DAY.times(6), Span::HOUR] {
             self.lab.time.jump(pause);
             self.lab.round()?;

@@ -50,7 +50,7 @@ pub fn sweep(cell: Cell) -> LabResult<Swept> {
     broken_phase(&mut lab)?;
     for pause in [Span::ZERO, Span::DAY.times(6), Span::HOUR] {
         lab.time.jump(pause);
-        lab.drain();
+        lab.drain()?;
         lab.round()?;
     }
     let mut input = lab.check_input()?;

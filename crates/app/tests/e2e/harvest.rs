@@ -34,7 +34,11 @@ fn a_definition_file_is_harvested_like_a_source() {
     let history = desk.json(&["registry", "history", "doaj"]);
     let versions = history.as_array().unwrap().len();
     desk.patra(&strs(&args)).ended(0);
-    assert_eq!(desk.json(&["registry", "history", "doaj"]).as_array().unwrap().len(), versions, "no change, no version");
+    assert_eq!(
+        desk.json(&["registry", "history", "doaj"]).as_array().unwrap().len(),
+        versions,
+        "no change, no version"
+    );
 }
 
 #[test]

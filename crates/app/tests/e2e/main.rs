@@ -1,5 +1,7 @@
 //! The real binary, used as a person would: every command, right and wrong, over real files, pipes, signals and ports.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
+
 mod demo;
 mod documents;
 mod harvest;

@@ -111,8 +111,8 @@ impl Executor {
     }
 
     async fn run(&self, leased: Leased) {
-        let provenance = leased.task.provenance.clone();
-        let task = leased.task.id;
+        let owned = leased.task.clone();
+        let (provenance, task) = (owned.provenance.clone(), owned.id);
         self.outside.notices.tell(Notice::TaskAcquired {
             provenance: provenance.clone(),
             task,
@@ -127,7 +127,7 @@ impl Executor {
             }
             Err(Halt::Ledger(error)) => {
                 tracing::warn!(task.id = %task, "task {task} stopped: {error}");
-                outcome::give_back_after_error(&self.outside, &lease, &provenance, &error).await;
+                outcome::give_back_after_error(&self.outside, &lease, &owned, &error).await;
             }
             Err(Halt::Shutdown) => outcome::give_back_on_shutdown(&self.outside, &lease, &provenance).await,
         }

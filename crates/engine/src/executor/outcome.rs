@@ -5,7 +5,7 @@ use patra_core::pass::{Died, Place};
 use patra_core::plan::build::{self, Child};
 use patra_core::plan::slicer::{Slicer, split_part};
 use patra_core::planted::{Defect, planted};
-use patra_core::ports::{BatchCommit, Lease, LedgerError, Release, SliceOutcome, Split};
+use patra_core::ports::{BatchCommit, Lease, LedgerError, Release, SliceOutcome, Split, Task};
 use patra_core::spec::errors::{ErrorClass, FetchError};
 use patra_core::time::{Span, Timestamp};
 use serde_json::json;
@@ -226,10 +226,20 @@ async fn release(outside: &Outside, lease: &Lease, provenance: &str, release: Re
 }
 
 /// After a failure of the database: try to hand the task back; if that fails too, the lease runs out by itself.
-pub(super) async fn give_back_after_error(outside: &Outside, lease: &Lease, provenance: &str, error: &LedgerError) {
-    let due_at = outside.ledger.database_now().plus(Span::SECOND);
-    let given = Release { due_at, reason: error.to_string(), failed: false };
-    if let Err(second) = release(outside, lease, provenance, given).await {
+///
+/// A database that is away is waited for. One that refuses what we write would refuse it again: that counts, and
+/// after a few times the slice fails instead of coming back for ever.
+pub(super) async fn give_back_after_error(outside: &Outside, lease: &Lease, task: &Task, error: &LedgerError) {
+    let failed = !matches!(error, LedgerError::Unavailable { .. } | LedgerError::Struck(_));
+    let given_back = if failed && task.failure_count + 1 >= outside.settings.failures_max {
+        let outcome = SliceOutcome::Failed { class: "REFUSED".into(), reason: error.to_string() };
+        outside.ledger.finish_slice(lease, outcome).await.map(drop)
+    } else {
+        let due_at = outside.ledger.database_now().plus(Span::SECOND);
+        let given = Release { due_at, reason: error.to_string(), failed };
+        release(outside, lease, &task.provenance, given).await
+    };
+    if let Err(second) = given_back {
         tracing::warn!(task.id = %lease.task, "task {} was not given back, its lease runs out: {second}", lease.task);
     }
 }

@@ -32,6 +32,9 @@ pub use rules::{definition_of, rules_of};
 /// 2026-03-01T00:00:00Z, the first day of every laboratory's history.
 pub const HISTORY_FROM: Timestamp = Timestamp::from_seconds(1_772_323_200);
 
+/// A laboratory that takes more turns than this to work something off stands still.
+const TURNS_MAX: u64 = 5_000_000;
+
 /// What a laboratory is to be.
 #[derive(Clone, Debug)]
 pub struct LabPlan {
@@ -232,13 +235,18 @@ impl Lab {
     }
 
     /// Works everything off with healthy workers of one process.
-    pub fn drain(&mut self) {
+    pub fn drain(&mut self) -> LabResult<()> {
         let mut scheduler = Scheduler::new(self.time.clone(), self.plan.seed ^ self.starts);
         let process = self.process();
         for worker in 0..self.plan.workers {
             self.spawn(&mut scheduler, &process, format!("w{worker}"));
         }
-        while scheduler.turn() != Turn::Idle {}
+        for _ in 0..TURNS_MAX {
+            if scheduler.turn() == Turn::Idle {
+                return Ok(());
+            }
+        }
+        Err(format!("no end after {TURNS_MAX} turns, seed {}", self.plan.seed))
     }
 
     /// Plans every source and works the plans off.
@@ -246,8 +254,7 @@ impl Lab {
         for source in self.plan.sources.clone() {
             self.plan_source(source).map_err(|error| format!("{}: {error}", source.name()))?;
         }
-        self.drain();
-        Ok(())
+        self.drain()
     }
 
     pub fn database(&self) -> &Path {
