@@ -99,7 +99,8 @@ pub(crate) async fn walk(
     let cursor = read_cursor(tx, hash).await?;
     let from = cursor.as_ref().map_or(origin, |cursor| cursor.watermark);
     // By itself a slice elsewhere cannot lengthen the prefix; the one that closes the gap finds it in the table.
-    if mover.window.is_some_and(|window| from < window.from() || window.to() <= from) {
+    let elsewhere = mover.window.is_some_and(|window| from < window.from() || window.to() <= from);
+    if elsewhere && !planted(Defect::WatermarkMaxEnd) {
         return Ok(None);
     }
     let slices = covered(tx, hash, from).await?;

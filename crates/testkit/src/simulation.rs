@@ -43,8 +43,10 @@ pub struct Options {
     pub mutate_every: u32,
     /// Caps also where a window cannot be cut: slices fail with OVERFLOW.
     pub overflow: bool,
-    /// PM-11: detail requests with a missing id are refused whole.
-    pub refusals: bool,
+    /// A situation of the simulators that is on from the start.
+    pub scenario: Option<&'static str>,
+    /// Further `--set` of the source.
+    pub set: Vec<(&'static str, &'static str)>,
 }
 
 impl Options {
@@ -66,7 +68,17 @@ impl Options {
             caps: pick(&mut rng, &[10, 25, 1_000]) as usize,
             mutate_every: pick(&mut rng, &[0, 3, 9]) as u32,
             overflow: false,
-            refusals: rng.below(2) == 0,
+            scenario: None,
+            set: Vec::new(),
+        }
+        .with_refusals(rng.below(2) == 0)
+    }
+
+    /// PM-11: detail requests with a missing id are refused whole.
+    pub fn with_refusals(self, on: bool) -> Options {
+        match on && self.sources == [Source::PubMed] {
+            true => Options { scenario: Some("PM-11"), set: vec![("detail.id_batch_size", "5")], ..self },
+            false => self,
         }
     }
 
@@ -78,10 +90,8 @@ impl Options {
         plan.workers = self.workers;
         plan.settings = Settings { lease_ttl: LEASE, poll: Span::from_seconds(3), ..Settings::default() };
         plan.mutate_every = self.mutate_every;
-        if self.refusals && self.sources.contains(&Source::PubMed) {
-            plan.scenarios = vec!["PM-11".into()];
-            plan.set_for = vec![(Source::PubMed, "detail.id_batch_size", "5")];
-        }
+        plan.scenarios = self.scenario.iter().map(|id| (*id).to_owned()).collect();
+        plan.set.extend(self.set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         plan.set = vec![("pagination.size".into(), self.page_size.to_string()), ("window.slice".into(), self.slice())];
         // A day of openFDA or an hour of Crossref cannot be cut any further: a small cap there is an OVERFLOW, rightly.
         let fine =
@@ -97,10 +107,6 @@ impl Options {
 
     pub fn with_overflow(self) -> Options {
         Options { overflow: true, ..self }
-    }
-
-    pub fn with_refusals(self) -> Options {
-        Options { refusals: true, ..self }
     }
 
     /// Wide slices, so that a slice has pages enough for something to happen between them.

@@ -188,7 +188,8 @@ impl Provider for OaiPmh {
     }
 
     fn error_body(&self, request: &SimRequest, now_us: i64) -> SimAnswer {
-        let error = "<error code=\"badArgument\">Internal error while reading the index, try again later</error>";
+        let error =
+            "<error code=\"internalServerError\">Internal error while reading the index, try again later</error>";
         SimAnswer::new(200, XML, envelope(request, now_us, error))
     }
 

@@ -173,7 +173,7 @@ impl Bench {
     }
 
     pub async fn acquire(&self, limit: u32) -> Vec<Leased> {
-        self.store.acquire_tasks("worker", limit, TTL).await.unwrap()
+        self.store.acquire_tasks("worker", limit, TTL, None).await.unwrap()
     }
 
     pub async fn acquire_one(&self) -> Leased {

@@ -88,7 +88,7 @@ pub(super) async fn a_task_is_leased_to_one_holder(bench: Bench) {
     bench.publish(&windows).await;
     let claims = (0..8).map(|_| {
         let store = bench.store.clone();
-        tokio::spawn(async move { store.acquire_tasks("w", 5, TTL).await.unwrap() })
+        tokio::spawn(async move { store.acquire_tasks("w", 5, TTL, None).await.unwrap() })
     });
     let mut tasks = Vec::new();
     let mut runs = Vec::new();
@@ -135,7 +135,7 @@ pub(super) async fn a_paused_source_is_not_claimed(bench: Bench) {
             ))
             .await;
         assert!(bench.acquire(1).await.is_empty(), "{column}");
-        assert_eq!(bench.store.next_due().await, Ok(None));
+        assert_eq!(bench.store.next_due(None).await, Ok(None));
         let view = bench.store.planning_view(&namespace(Operation::Harvest)).await.unwrap();
         assert_eq!(view.paused.as_deref(), Some("why"));
         bench.change("DELETE FROM ing_source_control").await;
@@ -169,17 +169,17 @@ pub(super) async fn waiting_does_not_count_as_a_failure(bench: Bench) {
 }
 
 pub(super) async fn the_next_due_time_is_now_later_or_never(bench: Bench) {
-    assert_eq!(bench.store.next_due().await, Ok(None));
+    assert_eq!(bench.store.next_due(None).await, Ok(None));
     let mut slice = bench.slice(0, 1, None);
     slice.task.scheduled_at = bench.now().plus(Span::MINUTE);
     let due = slice.task.scheduled_at;
     bench.publish_plan(bench.plan(vec![slice])).await;
-    assert_eq!(bench.store.next_due().await, Ok(Some(due)));
+    assert_eq!(bench.store.next_due(None).await, Ok(Some(due)));
     bench.advance(Span::HOUR);
-    assert_eq!(bench.store.next_due().await, Ok(Some(bench.now())));
+    assert_eq!(bench.store.next_due(None).await, Ok(Some(bench.now())));
     let leased = bench.acquire_one().await;
     let end = leased.lease.expires_at.plus(Span::from_micros(1));
-    assert_eq!(bench.store.next_due().await, Ok(Some(end)));
+    assert_eq!(bench.store.next_due(None).await, Ok(Some(end)));
     bench.advance(TTL);
     assert!(bench.acquire(1).await.is_empty(), "the last microsecond still belongs to the holder");
     bench.advance(Span::from_micros(1));

@@ -134,7 +134,7 @@ pub(super) async fn the_last_slice_completes_the_plan_and_frees_the_namespace(be
         bench.one("SELECT status_code || open_slice_count FROM ing_plan WHERE live_key IS NULL").await,
         "COMPLETED0"
     );
-    assert_eq!(bench.store.next_due().await, Ok(None));
+    assert_eq!(bench.store.next_due(None).await, Ok(None));
 }
 
 pub(super) async fn a_slice_read_too_early_gives_credit_only_up_to_its_reading(bench: Bench) {

@@ -25,6 +25,8 @@ fn calm(seed: u64, source: Source) -> Options {
         page_size: 7,
         caps: 1_000,
         mutate_every: 3,
+        scenario: None,
+        set: Vec::new(),
         ..Options::of(seed)
     }
 }
@@ -44,11 +46,18 @@ fn situation(defect: Defect, seed: u64) -> Options {
             Options { caps: 10, records: 90, ..calm(seed, Source::OpenFda) }.with_overflow()
         }
         D::EdgeOffByGrain => calm(seed, Source::OaiPmh),
-        D::ShortPageIsLast => Options { page_size: 25, ..calm(seed, Source::OaiPmh) },
-        D::MovedUnnoticed | D::Unreconciled => Options { page_size: 3, mutate_every: 1, ..calm(seed, Source::OpenFda) },
-        D::CapIgnored => Options { caps: 10, ..calm(seed, Source::Doaj) },
+        // Ten records a page where a hundred are asked for.
+        D::ShortPageIsLast => Options { scenario: Some("PO-4"), page_size: 100, ..calm(seed, Source::OaiPmh) },
+        D::MovedUnnoticed => Options { page_size: 3, mutate_every: 1, ..calm(seed, Source::OpenFda) },
+        // Reading backward would not miss what moves; the total alone has to notice.
+        D::Unreconciled => {
+            let set = vec![("pagination.backward", "false")];
+            Options { page_size: 3, mutate_every: 1, set, ..calm(seed, Source::Doaj) }
+        }
+        D::CapIgnored => Options { caps: 10, ..calm(seed, Source::PubMed) },
         D::SplitLeavesGap => Options { caps: 10, ..calm(seed, Source::DataCite) },
-        D::MissingForgotten | D::DetailStepTooWide => calm(seed, Source::PubMed).with_refusals(),
+        D::MissingForgotten => calm(seed, Source::PubMed),
+        D::DetailStepTooWide => calm(seed, Source::PubMed).with_refusals(true),
         D::EventLost => Options { records: 40, ..calm(seed, Source::DataCite) },
         _ => calm(seed, Source::DataCite),
     }
