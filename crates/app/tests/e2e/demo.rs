@@ -33,7 +33,10 @@ fn a_small_demo_finds_nothing_missing_and_answers_in_the_promised_shape() {
         let mut keys: Vec<&str> = source.as_object().unwrap().keys().map(String::as_str).collect();
         keys.sort_unstable();
         assert_eq!(keys, KEYS);
-        assert_eq!((&source["missing"], &source["extra"], &source["outbox_duplicates"]), (&0.into(), &0.into(), &0.into()));
+        assert_eq!(
+            (&source["missing"], &source["extra"], &source["outbox_duplicates"]),
+            (&0.into(), &0.into(), &0.into())
+        );
         assert_eq!(source["watermark"], source["watermark_truth"], "{source}");
     }
 }

@@ -46,8 +46,12 @@ fn status_and_doctor_say_how_things_are() {
 #[test]
 fn a_closed_pipe_is_not_a_defect() {
     let desk = Desk::new();
-    let mut child =
-        desk.command(&["source", "schema"]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut child = desk
+        .command(&["source", "schema"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");

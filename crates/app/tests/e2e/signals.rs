@@ -65,7 +65,10 @@ impl Stage {
     /// What one harvest without a stop stores.
     fn undisturbed(&self) -> Vec<Value> {
         let other = Desk::new();
-        other.write("timefeed.yaml", &shipped("timefeed").replace("per_second: 5, burst: 2", "per_second: 500, burst: 9"));
+        other.write(
+            "timefeed.yaml",
+            &shipped("timefeed").replace("per_second: 5, burst: 2", "per_second: 500, burst: 9"),
+        );
         other.patra(&strs(&self.args)).ended(0);
         let rows = other.json(&["record", "list", "--limit", "10000"]);
         let mut ids: Vec<Value> = rows.as_array().unwrap().iter().map(|row| row["provider_id"].clone()).collect();

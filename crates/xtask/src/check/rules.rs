@@ -120,7 +120,8 @@ impl Source {
                 add(at, format!("`{call}` outside tests"));
             }
         }
-        let lines = code.lines().count() - self.tests.iter().map(|test| code[test.clone()].lines().count()).sum::<usize>();
+        let lines =
+            code.lines().count() - self.tests.iter().map(|test| code[test.clone()].lines().count()).sum::<usize>();
         if lines > FILE_LINES_MAX {
             add(0, format!("{lines} lines without tests; at most {FILE_LINES_MAX}"));
         }

@@ -24,7 +24,10 @@ pub fn run(args: &MemoryArgs) -> Result<bool> {
     for row in [&small, &large] {
         println!("{} records: peak {:.1} MiB, {} s", row["records"], peak(row), row["seconds"]);
     }
-    println!("growth {growth:.3}, at most {GROWTH_MAX}; peak at most {PEAK_MIB_MAX} MiB: {}", if ok { "ok" } else { "FAILED" });
+    println!(
+        "growth {growth:.3}, at most {GROWTH_MAX}; peak at most {PEAK_MIB_MAX} MiB: {}",
+        if ok { "ok" } else { "FAILED" }
+    );
     println!("{}", json!({ "ok": ok, "source": args.source, "growth": growth, "small": small, "large": large }));
     Ok(ok)
 }

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
-use sqlx::{Arguments, AssertSqlSafe, Column, ConnectOptions, Connection, Executor, Row, SqliteConnection, TypeInfo, ValueRef};
+use sqlx::{
+    Arguments, AssertSqlSafe, Column, ConnectOptions, Connection, Executor, Row, SqliteConnection, TypeInfo, ValueRef,
+};
 
 /// Rows of one statement; the ledger uses the same.
 const ROWS_MAX: usize = 200;
@@ -26,16 +28,16 @@ pub async fn upsert(from: &Path, to: &Path) -> Result<Value> {
     for text in sqlx::query_scalar::<_, String>(made).fetch_all(&mut source).await? {
         target.execute(AssertSqlSafe(text)).await?;
     }
-    let pages: Vec<i64> = sqlx::query_scalar("SELECT DISTINCT batch_id FROM ing_record ORDER BY batch_id")
-        .fetch_all(&mut source)
-        .await?;
+    let pages: Vec<i64> =
+        sqlx::query_scalar("SELECT DISTINCT batch_id FROM ing_record ORDER BY batch_id").fetch_all(&mut source).await?;
     let (mut rows, mut spent) = (0, Duration::ZERO);
     for page in &pages {
         // In the order of the source's keys, as the ledger writes them.
         let text = "SELECT * FROM ing_record WHERE batch_id = ? ORDER BY id";
         let records = sqlx::query(text).bind(page).fetch_all(&mut source).await?;
         let values: Vec<Vec<Cell>> = records.iter().map(cells).collect::<Result<_>>()?;
-        let columns: Vec<&str> = records.first().map(|row| row.columns().iter().map(Column::name).collect()).unwrap_or_default();
+        let columns: Vec<&str> =
+            records.first().map(|row| row.columns().iter().map(Column::name).collect()).unwrap_or_default();
         let started = Instant::now();
         write_page(&mut target, &columns, &values).await?;
         spent += started.elapsed();
