@@ -48,12 +48,12 @@ fn loopback_is_refused_unless_it_is_listed() {
     let mut args = sim.harvest("datacite");
     let at = args.iter().position(|arg| arg == "--allow-host").unwrap();
     args.drain(at..at + 2);
-    let said = desk.patra(&strs(&args));
-    assert!([3, 6].contains(&said.exit), "{said:?}");
-    said.complains(&["--allow-host", &sim.address]);
-    let wrong = ["harvest", "datacite", "--base-url", "http://169.254.169.254/", "--since", "2026-01-01"];
-    let said = desk.patra(&wrong);
-    assert!([3, 6].contains(&said.exit), "{said:?}");
+    let said = desk.patra(&strs(&args)).ended(3);
+    said.complains(&["private network", &format!("--allow-host {}", sim.address)]);
+    for address in ["http://169.254.169.254/", "https://localhost/", "https://[::1]:9/", "https://2130706433/"] {
+        let wrong = ["harvest", "datacite", "--base-url", address, "--since", "2026-01-01"];
+        desk.patra(&wrong).ended(3).complains(&["--allow-host"]);
+    }
 }
 
 #[test]

@@ -13,13 +13,20 @@ fn wrong_commands_and_options_end_with_two() {
         &["harvest", "doaj", "--set", "nonsense"],
         &["harvest", "doaj", "--since", "yesterday"],
         &["task", "list", "--limit", "0"],
-        &["task", "list", "--plan", "x"],
         &["sim", "serve", "--listen", "nowhere"],
     ] {
         let said = desk.patra(args).ended(2);
         assert!(said.err.starts_with("error:"), "{args:?}: {}", said.err);
         assert_eq!(said.out, "");
     }
+}
+
+#[test]
+fn an_id_that_is_none_is_told_apart_from_one_that_is_not_there() {
+    let desk = Desk::new();
+    desk.patra(&["init"]).ended(0);
+    desk.patra(&["task", "list", "--plan", "x"]).ended(2).complains(&["--plan wants an id, found `x`"]);
+    assert_eq!(desk.json(&["task", "list", "--plan", "12345"]), serde_json::json!([]));
 }
 
 #[test]
@@ -53,7 +60,6 @@ fn settings_that_make_no_sense_are_explained() {
         said.complains(names);
     }
     desk.patra(&["spec", "show", "doaj", "--endpoint", "nothing"]).ended(3).complains(&["nothing"]);
-    desk.patra(&["spec", "show", "doaj", "--channel", "nightly"]).ended(4).complains(&["nightly"]);
     desk.patra(&["spec", "show", "doaj", "--base-url", "ftp://example.org"]).ended(3).complains(&["ftp"]);
 }
 

@@ -71,7 +71,7 @@ fn the_schema_is_json_schema_and_knows_the_top_keys() {
     let schema = Desk::new().patra(&["source", "schema"]).ended(0).json();
     assert!(schema["$schema"].is_string());
     for key in ["source", "base_url", "rate", "endpoints"] {
-        assert!(schema["properties"][key].is_object(), "{key}");
+        assert!(schema["$defs"]["source"]["properties"][key].is_object(), "{key}");
     }
 }
 

@@ -172,7 +172,11 @@ fn plain_http_is_for_hosts_the_trigger_allows() {
     let base_url = Some("http://127.0.0.1:8080/s".to_owned());
     let refused = TriggerOverrides { base_url: base_url.clone(), ..TriggerOverrides::default() };
     let mistakes = compile(&definition, None, Operation::Harvest, &refused, 1, "stable").unwrap_err();
-    assert_eq!((mistakes[0].code, mistakes[0].file.as_str()), ("https_only", "--base-url"));
+    assert_eq!((mistakes[0].code, mistakes[0].file.as_str()), ("private_host", "--base-url"));
+    assert!(mistakes[0].to_string().contains("--allow-host 127.0.0.1:8080"), "{}", mistakes[0]);
+    let open = TriggerOverrides { base_url: Some("http://demo.org".into()), ..TriggerOverrides::default() };
+    let mistakes = compile(&definition, None, Operation::Harvest, &open, 1, "stable").unwrap_err();
+    assert_eq!(mistakes[0].code, "https_only");
     let allowed =
         TriggerOverrides { base_url, allow_hosts: vec!["127.0.0.1:8080".into()], ..TriggerOverrides::default() };
     let spec = build(&definition, &allowed).spec;

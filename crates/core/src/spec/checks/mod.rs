@@ -52,6 +52,21 @@ struct Checker<'a> {
     found: Vec<Diagnostic>,
 }
 
+/// What can be said of a host before it is looked up; the transport judges every address it dials.
+fn is_private(url: &url::Url) -> bool {
+    match url.host() {
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local() || ip.is_unspecified(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unspecified(),
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        None => false,
+    }
+}
+
+fn host_and_port(url: &url::Url) -> String {
+    let port = url.port_or_known_default().unwrap_or_default();
+    format!("{}:{port}", url.host_str().unwrap_or_default())
+}
+
 impl Checker<'_> {
     fn error(&mut self, code: &'static str, path: &str, message: impl Into<String>, hint: &str) {
         let Context { definition, endpoint, merged, .. } = self.context;
@@ -72,6 +87,11 @@ impl Checker<'_> {
     fn http(&mut self) {
         let http = &self.spec.http;
         match url::Url::parse(&http.base_url) {
+            Ok(url) if is_private(&url) && !http.allow_hosts.contains(&host_and_port(&url)) => {
+                let message = format!("`{}` is in this machine or a private network", http.base_url);
+                let hint = format!("if that is meant, allow it: `--allow-host {}`", host_and_port(&url));
+                self.error("private_host", "http.base_url", message, &hint);
+            }
             Ok(url) if url.scheme() == "https" => {}
             Ok(url) if url.scheme() == "http" && http.allow_http => {}
             Ok(url) if url.scheme() == "http" => self.error(
