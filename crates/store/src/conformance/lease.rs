@@ -192,12 +192,12 @@ pub(super) async fn a_claim_that_dies_leaves_the_task_claimable(bench: Bench) {
     for point in ["claim.select", "claim.take", "claim.run", "claim.commit"] {
         bench.arm(point, Strike::Abort);
         let store = bench.store.clone();
-        assert_eq!(crash(async move { store.acquire_tasks("w", 1, TTL).await }).await, point);
+        assert_eq!(crash(async move { store.acquire_tasks("w", 1, TTL, None).await }).await, point);
         assert_eq!(bench.ledger_state().await, before, "{point}");
     }
     bench.arm("claim.done", Strike::Abort);
     let store = bench.store.clone();
-    assert_eq!(crash(async move { store.acquire_tasks("w", 1, TTL).await }).await, "claim.done");
+    assert_eq!(crash(async move { store.acquire_tasks("w", 1, TTL, None).await }).await, "claim.done");
     assert!(bench.acquire(1).await.is_empty());
     bench.advance(PAST);
     assert_eq!(bench.acquire_one().await.lease.epoch, 2);

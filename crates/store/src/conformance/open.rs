@@ -68,7 +68,7 @@ async fn two_processes_share_a_database_and_no_task() {
     bench.publish(&windows).await;
     let work = |store: Arc<SqliteStore>, bench: Arc<Bench>| async move {
         let mut done = Vec::new();
-        while let Some(leased) = store.acquire_tasks("w", 1, TTL).await.unwrap().pop() {
+        while let Some(leased) = store.acquire_tasks("w", 1, TTL, None).await.unwrap().pop() {
             let id = leased.lease.task.to_string();
             let page = bench.page(&leased.batch, vec![record(&id, 1, &id)], None);
             store.commit_batch(&leased.lease, page).await.unwrap();
