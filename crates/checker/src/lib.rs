@@ -194,19 +194,9 @@ mod tests {
     }
 
     #[tokio::test]
-    #[ignore = "measures; run with --ignored --nocapture"]
-    async fn fifty_thousand_records_are_judged_in_less_than_three_seconds() {
-        let input = fixture::large(50_000).await;
-        let begin = std::time::Instant::now();
-        let verdict = check(&input).await;
-        println!("50,000 records: {:?}", begin.elapsed());
+    async fn a_page_of_many_records_is_judged_like_a_small_one() {
+        let verdict = check(&fixture::large(2_000).await).await;
         assert!(verdict.ok, "{:#?}", verdict.findings);
-        assert!(begin.elapsed().as_secs() < 3);
-        let small = fixture::good().await;
-        let begin = std::time::Instant::now();
-        for _ in 0..100 {
-            check(&small).await;
-        }
-        println!("a small run: {:?}", begin.elapsed() / 100);
+        assert_eq!(verdict.sources[0].expected, 2_009);
     }
 }

@@ -22,7 +22,7 @@ pub async fn run(global: &Global, noun: Noun, command: &NounCommand) -> Result<(
             if global.json {
                 println!("{}", Value::Array(rows));
             } else {
-                println!("{}", table::of_rows(&rows, columns(noun)));
+                println!("{}", table::of_rows(&rows, &columns(noun)));
             }
         }
         NounCommand::Show { id } => {
@@ -76,78 +76,27 @@ fn id(option: &str, text: Option<&str>) -> Result<Option<Id>, Failure> {
 }
 
 /// What a person sees of a row in a list; `show` and `--json` have everything.
-fn columns(noun: Noun) -> &'static [&'static str] {
-    match noun {
-        Noun::Plan => &[
-            "id",
-            "provenance_code",
-            "operation_code",
-            "window_from",
-            "window_to",
-            "slice_count",
-            "open_slice_count",
-            "status_code",
-            "created_at",
-        ],
-        Noun::Slice => {
-            &["id", "plan_id", "provenance_code", "window_from", "window_to", "part", "status_code", "reason"]
+fn columns(noun: Noun) -> Vec<&'static str> {
+    let names = match noun {
+        Noun::Plan => {
+            "id provenance_code operation_code window_from window_to slice_count open_slice_count status_code created_at"
         }
-        Noun::Task => &[
-            "id",
-            "slice_id",
-            "provenance_code",
-            "priority",
-            "status_code",
-            "attempt_no",
-            "failure_count",
-            "scheduled_at",
-            "lease_owner",
-        ],
-        Noun::Run => {
-            &["id", "task_id", "provenance_code", "attempt_no", "status_code", "reason", "started_at", "finished_at"]
+        Noun::Slice => "id plan_id provenance_code window_from window_to part status_code reason",
+        Noun::Task => {
+            "id slice_id provenance_code priority status_code attempt_no failure_count scheduled_at lease_owner"
         }
-        Noun::Batch => &[
-            "id",
-            "run_id",
-            "provenance_code",
-            "pass_no",
-            "seq_no",
-            "phase",
-            "record_count",
-            "status_code",
-            "committed_at",
-        ],
-        Noun::Cursor => &[
-            "id",
-            "provenance_code",
-            "endpoint_name",
-            "operation_code",
-            "cursor_key",
-            "cursor_value",
-            "version",
-            "updated_at",
-        ],
-        Noun::CursorEvent => {
-            &["id", "provenance_code", "event_no", "prev_value", "new_value", "cause_code", "created_at"]
-        }
-        Noun::Record => &[
-            "id",
-            "provenance_code",
-            "endpoint_name",
-            "provider_id",
-            "version_no",
-            "updated_at",
-            "deleted",
-            "checked_at",
-        ],
-        Noun::Quarantine => &["id", "provenance_code", "provider_id", "reason_code", "path", "message", "batch_id"],
-        Noun::MissingId => &["id", "provenance_code", "provider_id", "sightings", "next_try_at", "status_code"],
-        Noun::Instance => &["id", "provenance_code", "operation_code", "triggered_at", "record_remarks"],
-        Noun::Outbox => {
-            &["id", "provenance_code", "provider_id", "version_no", "change_code", "status_code", "created_at"]
-        }
-        Noun::SourceControl => &["id", "provenance_code", "endpoint_name", "paused", "fuse_blown", "reason", "actor"],
-    }
+        Noun::Run => "id task_id provenance_code attempt_no status_code reason started_at finished_at",
+        Noun::Batch => "id run_id provenance_code pass_no seq_no phase record_count status_code committed_at",
+        Noun::Cursor => "id provenance_code endpoint_name operation_code cursor_key cursor_value version updated_at",
+        Noun::CursorEvent => "id provenance_code event_no prev_value new_value cause_code created_at",
+        Noun::Record => "id provenance_code endpoint_name provider_id version_no updated_at deleted checked_at",
+        Noun::Quarantine => "id provenance_code provider_id reason_code path message batch_id",
+        Noun::MissingId => "id provenance_code provider_id sightings next_try_at status_code",
+        Noun::Instance => "id provenance_code operation_code triggered_at record_remarks",
+        Noun::Outbox => "id provenance_code provider_id version_no change_code status_code created_at",
+        Noun::SourceControl => "id provenance_code endpoint_name paused fuse_blown reason actor",
+    };
+    names.split(' ').collect()
 }
 
 /// How the slices of a plan ended, and how far its source is complete.

@@ -1,7 +1,5 @@
 //! The world around the providers: rates, faults, mutations, logs, and that all of it repeats exactly.
 
-use std::time::Instant;
-
 use patra_sim::moment::{DAY_US, MINUTE_US, SECOND_US};
 use patra_sim::{
     Cut, FaultKind, FaultLevel, FaultPlan, LogMode, Rate, SCENARIOS, SimAnswer, SimRequest, Source, World, WorldPlan,
@@ -277,19 +275,4 @@ fn a_storm_leaves_quiet_stretches_for_long_walks() {
         .map(|(at, _)| at)
         .collect();
     assert!(lost.len() >= 3 && lost.windows(2).all(|pair| pair[1] - pair[0] >= 200), "{lost:?}");
-}
-
-#[test]
-#[ignore = "a million records; run in release"]
-fn a_million_records_are_built_and_served_quickly() {
-    let started = Instant::now();
-    let mut world = World::new(WorldPlan { rate_override: free(), log: LogMode::Counters, ..plan(1_000_000) });
-    println!("built in {:?}", started.elapsed());
-    let started = Instant::now();
-    run(&mut world, 8);
-    println!("first pages in {:?}", started.elapsed());
-    let started = Instant::now();
-    run(&mut world, 800);
-    println!("800 pages in {:?}", started.elapsed());
-    assert!(started.elapsed().as_secs() < 20);
 }

@@ -91,32 +91,3 @@ fn no_recorded_body_makes_a_decoder_panic() {
     }
     println!("{count} recorded bodies read");
 }
-
-/// Prints how fast a page is decoded: `cargo test --release -p patra-source -- --ignored --nocapture speed`.
-#[test]
-#[ignore = "a measurement"]
-fn speed_of_decoding() {
-    let record = r#"{"DOI":"10.1000/xyz123","title":["On the decoding of pages"],"author":[{"given":"A","family":"B"},
-        {"given":"C","family":"D"}],"issued":{"date-parts":[[2026,1,31]]},"indexed":{"date-time":"2026-01-31T10:00:00Z"},
-        "reference":[REFS],"ISSN":["1234-5678"],"container-title":["Journal"]}"#;
-    let references: Vec<String> =
-        (0..40).map(|n| format!(r#"{{"key":"r{n}","doi-asserted-by":"publisher","DOI":"10.1/{n}"}}"#)).collect();
-    let records: Vec<String> =
-        (0..1000).map(|n| record.replace("xyz123", &n.to_string()).replace("REFS", &references.join(","))).collect();
-    let body = Bytes::from(format!(r#"{{"message":{{"total-results":1000,"items":[{}]}}}}"#, records.join(",")));
-    let response = json!({"items": ["$.message.items[*]"], "id": ["$.DOI"], "updated_at": "$.indexed['date-time']",
-        "total": "$.message['total-results']", "hash_exclude": ["$.indexed"], "fields": [
-        {"name": "title", "path": "$.title[0]", "required": false},
-        {"name": "authors", "path": "$.author[*].family", "required": false},
-        {"name": "published", "path": "$.issued['date-parts'][0] | partial_date", "required": false}]});
-    for _ in 0..5 {
-        let start = std::time::Instant::now();
-        let page = decode(response.clone(), None, body.clone()).unwrap();
-        let took = start.elapsed();
-        let speed = body.len() as f64 / took.as_secs_f64() / 1e6;
-        println!("{} records, {} bytes: {took:?}, {speed:.0} MB/s", page.items.len(), body.len());
-    }
-    let start = std::time::Instant::now();
-    let _ = patra_source::redact::Redactor::new(["a-secret-of-usual-length-123"]);
-    println!("a redactor: {:?}", start.elapsed());
-}

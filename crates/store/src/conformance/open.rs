@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use patra_core::ports::*;
-use patra_core::record::NewRecord;
 
 use super::bench::{Bench, Place, TTL, record};
 use crate::commit::Prepared;
@@ -157,31 +156,4 @@ async fn a_full_disk_writes_nothing_and_work_goes_on_when_there_is_space() {
     // The connection was opened anew, without the limit.
     assert_eq!(bench.commit(&leased.lease, page).await.counts.inserted, 50);
     assert_eq!(bench.one("PRAGMA integrity_check").await, "ok");
-}
-
-/// Rows per second of the batch commit; run by hand in release: `cargo test --release -- --ignored --nocapture rate`.
-#[tokio::test]
-#[ignore = "a measurement"]
-async fn the_rate_of_batch_commits() {
-    for durability in [Durability::Full, Durability::Normal] {
-        let bench = Bench::open(Place::File).await;
-        let store =
-            SqliteStore::open(&bench.path().unwrap(), Options { durability, ..options(&bench, 9) }).await.unwrap();
-        let leased = bench.leased().await;
-        let body = "y".repeat(2_000);
-        let mut open = leased.batch.clone();
-        for (name, updated, content) in [("insert", 1, "a"), ("unchanged", 1, "a"), ("changed", 2, "b")] {
-            let began = std::time::Instant::now();
-            for page in 0..20 {
-                let records = (0..1_000).map(|id| NewRecord {
-                    fields: r#"{"title":"On the rate of commits"}"#.into(),
-                    ..record(&format!("10.1000/{page}.{id}"), updated, &format!("{content}{id}{body}"))
-                });
-                let page = bench.page(&open, records.collect(), Some(&format!("{name}{page}")));
-                open = page.next.clone().unwrap();
-                store.commit_batch(&leased.lease, page).await.unwrap();
-            }
-            println!("{durability:?} {name}: {:.0} rows/s", 20_000.0 / began.elapsed().as_secs_f64());
-        }
-    }
 }

@@ -63,6 +63,7 @@ fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
 /// One file with the regions in it that are tests.
 struct Source {
     path: PathBuf,
+    text: String,
     split: Split,
     tests: Vec<Range<usize>>,
 }
@@ -71,7 +72,7 @@ impl Source {
     fn read(path: PathBuf, text: &str) -> Source {
         let split = split(text);
         let tests = test_regions(&split.code);
-        Source { path, split, tests }
+        Source { path, text: text.to_owned(), split, tests }
     }
 
     /// Files and folders of modules declared for tests only.
@@ -80,9 +81,15 @@ impl Source {
         let folder = if is_root { self.path.with_file_name("") } else { self.path.with_extension("") };
         let declared = self.tests.iter().filter_map(|region| {
             let item = self.split.code[region.clone()].trim_end().strip_suffix(';')?;
-            item.rsplit_once("mod ").map(|(_, name)| name.trim().to_owned())
+            let (attributes, name) = item.rsplit_once("mod ")?;
+            // The name of a file is a string, which only the text still has.
+            let renamed = attributes.contains("#[path").then(|| self.text[region.clone()].split('"').nth(1)).flatten();
+            Some(match renamed {
+                Some(file) => vec![self.path.with_file_name(file)],
+                None => vec![folder.join(format!("{}.rs", name.trim())), folder.join(name.trim())],
+            })
         });
-        declared.flat_map(|name| [folder.join(format!("{name}.rs")), folder.join(name)]).collect()
+        declared.flatten().collect()
     }
 
     fn is_test(&self, modules: &BTreeSet<PathBuf>) -> bool {
@@ -107,7 +114,7 @@ impl Source {
                 add(at, "an ignored test proves nothing; make it a command or delete it".into());
             }
         }
-        for (word, _) in [("TODO", ()), ("FIXME", ()), ("XXX", ())] {
+        for word in ["TODO", "FIXME", "XXX"] {
             for (at, _) in self.split.comments.match_indices(word) {
                 add(at, format!("`{word}` belongs into an issue"));
             }
@@ -246,6 +253,8 @@ mod tests {
     fn modules_declared_for_tests_are_tests() {
         let source = Source::read("src/lib.rs".into(), "#[cfg(test)]\nmod bench;\nmod real;\n");
         assert_eq!(source.test_modules(), [PathBuf::from("src/bench.rs"), PathBuf::from("src/bench")]);
+        let renamed = Source::read("src/a.rs".into(), "#[cfg(test)]\n#[path = \"a_tests.rs\"]\nmod tests;\n");
+        assert_eq!(renamed.test_modules(), [PathBuf::from("src/a_tests.rs")]);
         let modules = source.test_modules().into_iter().collect();
         assert!(Source::read("src/bench/deep.rs".into(), "").is_test(&modules));
         assert!(!Source::read("src/real.rs".into(), "").is_test(&modules));

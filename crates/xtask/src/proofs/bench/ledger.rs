@@ -131,7 +131,7 @@ impl Bench {
             source_now: now,
             asked_at: now,
             fetched_at: now,
-            response_hash: hash,
+            response_hash: Some(hash),
             body: None,
             request_digest: json!({}),
             response_digest: json!({}),
