@@ -17,7 +17,7 @@ use super::compile::{Probe, ResponseProgram};
 use super::record::{Matches, bad, is_empty};
 use super::text::Text;
 use super::xmltrie::{Namespaces, Walker, XmlTrie};
-use super::{Decoded, NotAPage, Words};
+use super::{Decoded, NotAPage, Words, check_count};
 
 /// Deepest nesting of elements.
 const DEPTH_MAX: usize = 128;
@@ -25,7 +25,7 @@ const DEPTH_MAX: usize = 128;
 pub fn decode(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPage> {
     let mut pass = Pass::new(text, &program.page.xml, Some(program));
     pass.run()?;
-    let words = Words::read(program, Matches { raw: &[], trees: &pass.page.found });
+    let words = Words::read(program, Matches { raw: &[], trees: &pass.page.found }, text)?;
     words.check_place(pass.present, program)?;
     Ok(words.decoded(pass.items, pass.bad, text.body().clone()))
 }
@@ -39,6 +39,7 @@ pub fn probe(probe: &Probe, text: &Text) -> Option<Value> {
 
 struct Pass<'p, 'a> {
     text: &'a Text,
+    body: &'a str,
     program: Option<&'p ResponseProgram>,
     namespaced: bool,
     namespaces: Namespaces,
@@ -59,6 +60,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         let record = program.map(|program| &program.record.xml);
         Pass {
             text,
+            body: text.as_str(),
             program,
             namespaced: page.namespaced || record.is_some_and(|record| record.namespaced),
             namespaces: Namespaces::default(),
@@ -75,8 +77,7 @@ impl<'p, 'a> Pass<'p, 'a> {
     }
 
     fn run(&mut self) -> Result<(), NotAPage> {
-        let body = self.text.as_str();
-        let mut reader = Reader::from_str(body);
+        let mut reader = Reader::from_str(self.body);
         let config = reader.config_mut();
         config.check_comments = false;
         config.expand_empty_elements = false;
@@ -124,7 +125,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         if self.namespaced {
             self.namespaces.open(tag, self.depth);
         }
-        let body = self.text.as_str();
+        let body = self.body;
         if let (Some(record), Some(_)) = (&mut self.record, self.item) {
             record.start(tag, &self.namespaces, body, at);
             return Ok(());
@@ -158,6 +159,7 @@ impl<'p, 'a> Pass<'p, 'a> {
             }
             self.item = None;
             self.finish(start..end);
+            check_count(self.items.len() + self.bad.len())?;
         }
         self.page.end(end);
         Ok(())
@@ -183,7 +185,7 @@ impl<'p, 'a> Pass<'p, 'a> {
     fn finish(&mut self, range: Range<usize>) {
         let (Some(program), Some(record)) = (self.program, &self.record) else { return };
         let (payload, clean) = self.text.raw_range(range.clone());
-        let raw = &self.text.as_str()[range.clone()];
+        let raw = &self.body[range.clone()];
         let trouble = if !clean || raw.bytes().any(is_illegal) {
             Some((BadReason::BadText, "the record holds bytes that are no text"))
         } else if self.too_deep {
@@ -212,7 +214,8 @@ fn is_illegal(byte: u8) -> bool {
     byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')
 }
 
-fn resolved(reference: &BytesRef<'_>) -> String {
+/// The text a reference stands for; one that nobody declared stays as written.
+pub(super) fn resolved(reference: &BytesRef<'_>) -> String {
     match reference.resolve_char_ref() {
         Ok(Some(letter)) => return letter.to_string(),
         Ok(None) => {}
