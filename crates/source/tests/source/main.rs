@@ -1,6 +1,8 @@
 //! Tests of the source side through its public face: specs as JSON, a scripted transport, a real socket.
 
 mod auth;
+#[path = "../corpus/mod.rs"]
+mod corpus;
 mod decode_json;
 mod decode_xml;
 mod faults;
