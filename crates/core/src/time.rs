@@ -96,6 +96,10 @@ impl FromStr for Timestamp {
             return Ok(Timestamp::from_jiff(instant));
         }
         let wrong = || NotATime { text: text.to_owned() };
+        // The parser of days would drop a time of day without a word.
+        if !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+            return Err(wrong());
+        }
         let day = text.parse::<jiff::civil::Date>().map_err(|_| wrong())?;
         let midnight = day.to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| wrong())?;
         Ok(Timestamp::from_jiff(midnight.timestamp()))
@@ -256,6 +260,7 @@ mod tests {
     fn a_day_is_its_utc_midnight_and_nonsense_is_refused() {
         assert_eq!("2026-03-01".parse::<Timestamp>().unwrap().to_string(), "2026-03-01T00:00:00.000000Z");
         assert!("yesterday".parse::<Timestamp>().is_err());
+        assert!("2026-03-01T10:00:00".parse::<Timestamp>().is_err(), "a time of day without a zone");
     }
 
     #[test]

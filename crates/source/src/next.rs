@@ -18,14 +18,31 @@ pub fn link_next(headers: &[(String, String)]) -> Option<String> {
             let close = open + rest[open..].find('>')?;
             let target = &rest[open + 1..close];
             let tail = &rest[close + 1..];
-            let end = tail.find('<').unwrap_or(tail.len());
-            if tail[..end].split([';', ',']).any(is_next) {
-                return Some(target.to_owned());
+            let end = unquoted(tail, &['<']);
+            let mut parameters = &tail[..end];
+            while !parameters.is_empty() {
+                let cut = unquoted(parameters, &[';', ',']);
+                if is_next(&parameters[..cut]) {
+                    return Some(target.to_owned());
+                }
+                parameters = parameters.get(cut + 1..).unwrap_or_default();
             }
             rest = &tail[end..];
         }
     }
     None
+}
+
+/// Where the first of `letters` stands outside quotes; the end where none does.
+fn unquoted(text: &str, letters: &[char]) -> usize {
+    let mut quoted = false;
+    for (at, letter) in text.char_indices() {
+        quoted ^= letter == '"';
+        if !quoted && letters.contains(&letter) {
+            return at;
+        }
+    }
+    text.len()
 }
 
 fn is_next(parameter: &str) -> bool {
@@ -48,6 +65,9 @@ pub fn merge(
     let keep = |name: &String, value: &str| {
         !credentials.contains(name) && !draft.personal.contains(name) && !redactor.is_match(value)
     };
+    if lossy(&url) {
+        return Err("a URL whose query holds bytes that are no text".to_owned());
+    }
     let own: Vec<(String, String)> = url.query_pairs().into_owned().filter(|(name, value)| keep(name, value)).collect();
     let mut query = own.clone();
     for (name, value) in &draft.query {
@@ -56,12 +76,23 @@ pub fn merge(
         }
     }
     let path = redactor.text(url.path());
+    // Two slashes at the start would be read as a host; the dot is dropped again when the URL is followed.
+    let path = if path.starts_with("//") { format!("/.{path}") } else { path };
     Ok(if query.is_empty() { path } else { format!("{path}?{}", pairs(&query)) })
+}
+
+/// Whether the query would not be the same after reading it as text: a changed cursor leads to another page.
+fn lossy(url: &Url) -> bool {
+    const REPLACEMENT: char = '\u{fffd}';
+    let written = url.query().unwrap_or_default().to_ascii_uppercase().matches("%EF%BF%BD").count();
+    let holds = |text: &str| text.matches(REPLACEMENT).count();
+    url.query_pairs().map(|(name, value)| holds(&name) + holds(&value)).sum::<usize>() != written
 }
 
 /// Scheme, host and port of the registry's base URL, and no user in front of the host.
 pub fn same_origin(url: &Url, base: &Url) -> Result<(), String> {
-    if url.origin() != base.origin() || !url.origin().is_tuple() {
+    // The origin of `blob:https://host/` is that of the URL inside it.
+    if url.origin() != base.origin() || !url.origin().is_tuple() || url.scheme() != base.scheme() {
         return Err(format!("{} from {}", url.origin().ascii_serialization(), base.origin().ascii_serialization()));
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -122,6 +153,7 @@ mod tests {
             "file:///etc/passwd",
             "javascript:alert(1)",
             "data:text/plain,x",
+            "blob:https://api.example.org/v1/dois",
         ] {
             assert!(merged(found).is_err(), "{found}");
         }

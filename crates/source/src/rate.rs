@@ -19,7 +19,8 @@ pub fn hints(headers: &Headers, now: Timestamp) -> RateHints {
         limit: number(&["x-ratelimit-limit", "x-rate-limit-limit", "ratelimit-limit"]).or(combined.limit),
         remaining: number(&["x-ratelimit-remaining", "x-rate-limit-remaining", "ratelimit-remaining"])
             .or(combined.remaining),
-        reset_at: reset.or_else(|| combined.reset_seconds.map(|seconds| now.plus(Span::from_seconds(seconds)))),
+        reset_at: reset
+            .or_else(|| combined.reset_seconds.map(|seconds| printable(now.plus(Span::from_seconds(seconds))))),
         retry_after: retry_after(headers, now),
     }
 }
@@ -45,11 +46,17 @@ pub fn instant(text: &str, now: Timestamp) -> Option<Timestamp> {
     let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
     // Rounded up: never earlier than the source asked for.
     let number = number.ceil().min(1e15) as i64;
-    Some(match number {
+    let at = match number {
         seconds if seconds < EPOCH_FROM => now.plus(Span::from_seconds(seconds)),
         seconds if seconds < EPOCH_FROM * 1000 => Timestamp::from_seconds(seconds),
         millis => Timestamp::from_micros(millis.saturating_mul(1000)),
-    })
+    };
+    Some(printable(at))
+}
+
+/// An instant that can be stored and printed; some sources say never with a very large number.
+fn printable(at: Timestamp) -> Timestamp {
+    at.clamp(Timestamp::MIN, Timestamp::MAX)
 }
 
 pub fn http_date(text: &str) -> Option<Timestamp> {

@@ -25,6 +25,10 @@ pub use xml::{XmlName, XmlPath, XmlPredicate, XmlStep, XmlTarget};
 pub const PATH_BYTES_MAX: usize = 4096;
 /// Most alternatives, steps and pipes of one extract.
 const PARTS_MAX: usize = 64;
+/// Most wildcards, slices and filters, and most descents, of a path that is asked of a tree. Each multiplies what
+/// the next one has to look at.
+const WIDE_MAX: usize = 16;
+const DESCENTS_MAX: usize = 2;
 
 /// A path that cannot be used, and where in its text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -153,8 +157,31 @@ fn json(text: &str, offset: usize) -> Result<JsonQuery, PathError> {
     }
     Ok(match with_wildcards(text) {
         Some(steps) => JsonQuery::Steps(steps),
-        None => JsonQuery::Query(Box::new(query)),
+        None if is_narrow(text) => JsonQuery::Query(Box::new(query)),
+        None => {
+            let message = "the path has too many wildcards, slices, filters or descents";
+            return Err(PathError::new(message, offset..offset + text.len()));
+        }
     })
+}
+
+fn is_narrow(text: &str) -> bool {
+    let (mut quote, mut escaped, mut wide, mut descents, mut dots) = (None, false, 0, 0, 0);
+    for letter in text.chars() {
+        dots = if letter == '.' && quote.is_none() { dots + 1 } else { 0 };
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if letter == '\\' => escaped = true,
+            Some(open) if letter == open => quote = None,
+            Some(_) => {}
+            None if matches!(letter, '\'' | '"') => quote = Some(letter),
+            None => {
+                wide += usize::from(matches!(letter, '*' | '?' | ':'));
+                descents += usize::from(dots == 2);
+            }
+        }
+    }
+    wide <= WIDE_MAX && descents <= DESCENTS_MAX
 }
 
 /// Steps of a path that has only names, indices and wildcards; the text is known to be a valid path. Each stretch

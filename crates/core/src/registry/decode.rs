@@ -189,7 +189,7 @@ impl Decoder {
             }
             Err(scalars::Wrong::Value(wrong)) => {
                 let at = match &node.body {
-                    Body::Text(text) => yaml::inside(&self.places.source, node.at, text, wrong.offset),
+                    Body::Text(text) => yaml::inside(self.places.line(node.at.line), node.at, text, wrong.offset),
                     _ => node.at,
                 };
                 let mut mistake = Diagnostic::error(wrong.code, &self.places.file, at, wrong.message);

@@ -4,7 +4,7 @@
 //! value stands in the text is kept beside it and takes no part in the comparison.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::diagnostic::At;
 use super::grammar::{Block, Kind};
@@ -139,6 +139,8 @@ impl Value {
 pub struct Places {
     pub file: String,
     pub source: Arc<str>,
+    /// Where each line begins, once somebody asks.
+    pub(super) starts: OnceLock<Vec<usize>>,
     pub(super) keys: BTreeMap<String, At>,
     pub(super) values: BTreeMap<String, At>,
 }
@@ -157,7 +159,15 @@ impl Places {
     /// A byte of the text at a path.
     pub fn inside(&self, path: &str, text: &str, offset: usize) -> At {
         let start = self.value(path);
-        if start.line == 0 { start } else { yaml::inside(&self.source, start, text, offset) }
+        if start.line == 0 { start } else { yaml::inside(self.line(start.line), start, text, offset) }
+    }
+
+    /// A line of the text, counted from 1.
+    pub(super) fn line(&self, number: u32) -> Option<&str> {
+        let ends = || self.source.match_indices('\n').map(|(at, _)| at + 1);
+        let starts = self.starts.get_or_init(|| std::iter::once(0).chain(ends()).collect());
+        let start = *starts.get(number.checked_sub(1)? as usize)?;
+        self.source[start..].lines().next()
     }
 }
 

@@ -106,9 +106,12 @@ impl fmt::Display for Diagnostic {
 /// The known name nearest to what was written, if near enough to be a slip of the hand.
 pub fn closest<'a>(written: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let written = written.to_lowercase();
-    let allowed = (written.chars().count() / 3).clamp(1, 3);
+    let length = written.chars().count();
+    let allowed = (length / 3).clamp(1, 3);
     known
         .into_iter()
+        // A megabyte is never a slip of the hand, and comparing it would take long.
+        .filter(|name| name.chars().count().abs_diff(length) <= allowed)
         .map(|name| (distance(&written, &name.to_lowercase()), name))
         .filter(|(distance, _)| *distance <= allowed)
         .min()

@@ -116,11 +116,11 @@ fn place(location: serde_saphyr::Location) -> At {
     At { line: narrow(location.line()), column: narrow(location.column()) }
 }
 
-/// The place of byte `offset` of a scalar's value, given where the scalar stands in the text.
+/// The place of byte `offset` of a scalar's value, given where the scalar stands and the line it begins in.
 ///
 /// Block scalars and scalars over several lines are folded by YAML; for them the start of the value is named.
-pub fn inside(source: &str, start: At, value: &str, offset: usize) -> At {
-    let Some(line) = source.lines().nth(start.line.saturating_sub(1) as usize) else { return start };
+pub fn inside(line: Option<&str>, start: At, value: &str, offset: usize) -> At {
+    let Some(line) = line else { return start };
     let written: Vec<char> = line.chars().skip(start.column.saturating_sub(1) as usize).collect();
     let quote = written.first().copied().filter(|letter| matches!(letter, '"' | '\''));
     let mut position = usize::from(quote.is_some());
@@ -246,7 +246,7 @@ mod tests {
             (r#"k: "a\tb c""#, "a\tb c", 4, 10),
             ("k: \"αβ c\"", "αβ c", 5, 8),
         ] {
-            assert_eq!(inside(source, at(1, 4), value, offset), at(1, column), "{source}");
+            assert_eq!(inside(Some(source), at(1, 4), value, offset), at(1, column), "{source}");
         }
     }
 

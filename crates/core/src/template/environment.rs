@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use minijinja::value::Rest;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
+use super::OUTPUT_BYTES_MAX;
 use super::context::Instant;
 use crate::time::Timestamp;
 
@@ -92,15 +93,30 @@ fn join(value: Value, separator: Option<String>) -> Result<Value, Error> {
     if value.as_str().is_some() {
         return Err(invalid("`join` needs a list"));
     }
-    let parts: Vec<String> = value.try_iter()?.map(|part| part.to_string()).collect();
-    Ok(Value::from(parts.join(separator.as_deref().unwrap_or(","))))
+    let mut text = String::new();
+    for (at, part) in value.try_iter()?.enumerate() {
+        if at > 0 {
+            text.push_str(separator.as_deref().unwrap_or(","));
+        }
+        text.push_str(&part.to_string());
+        bounded(&text)?;
+    }
+    Ok(Value::from(text))
+}
+
+/// Fuel counts steps, not bytes: a text is measured while it grows, not only when it is done.
+fn bounded(text: &str) -> Result<(), Error> {
+    if text.len() > OUTPUT_BYTES_MAX { Err(invalid("the text is longer than 1 MB")) } else { Ok(()) }
 }
 
 fn on_text(value: &Value, then: impl FnOnce(&str) -> String) -> Result<Value, Error> {
     if is_null(value) {
         return Ok(Value::from(()));
     }
-    Ok(Value::from(then(&super::text_of(value).map_err(invalid)?)))
+    let text = then(&super::text_of(value).map_err(invalid)?);
+    // A chain of `quote` doubles its backslashes each time.
+    bounded(&text)?;
+    Ok(Value::from(text))
 }
 
 fn coalesce(first: Option<Value>, others: Vec<Value>) -> Value {
@@ -115,6 +131,7 @@ fn concat(first: Option<Value>, others: Vec<Value>) -> Result<Value, Error> {
             return Ok(Value::from(()));
         }
         text.push_str(&super::text_of(&value).map_err(invalid)?);
+        bounded(&text)?;
     }
     Ok(Value::from(text))
 }

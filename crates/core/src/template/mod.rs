@@ -40,7 +40,7 @@ impl TemplateError {
 pub fn check(text: &str) -> Result<(), TemplateError> {
     let template = Template::parse(text)?;
     // A trial run finds what only shows when evaluated, such as an unknown letter in a date format.
-    template.values(&Context::sample()).map(|_| ())
+    template.values(&Context::sample()).try_for_each(|rendered| rendered.map(|_| ()))
 }
 
 /// A checked template, ready to render any number of times.
@@ -115,8 +115,8 @@ impl Template {
         mut encode: impl FnMut(&str) -> Result<String, String>,
     ) -> Result<Option<String>, TemplateError> {
         let mut output = String::new();
-        for rendered in self.values(context)? {
-            match rendered {
+        for rendered in self.values(context) {
+            match rendered? {
                 Rendered::Literal(text) => output.push_str(text),
                 Rendered::Value(value, _) if is_null(&value) => return Ok(None),
                 Rendered::Value(value, at) => {
@@ -136,7 +136,7 @@ impl Template {
         let [Piece::Expression { .. }] = self.pieces.as_slice() else {
             return Ok(self.render(context)?.map(serde_json::Value::String));
         };
-        match self.values(context)?.pop() {
+        match self.values(context).next().transpose()? {
             Some(Rendered::Value(value, at)) if !is_null(&value) => {
                 json_of(&value).map(Some).map_err(|message| TemplateError::new(message, at))
             }
@@ -144,26 +144,21 @@ impl Template {
         }
     }
 
-    fn values(&self, context: &Context) -> Result<Vec<Rendered<'_>>, TemplateError> {
-        let mut rendered = Vec::with_capacity(self.pieces.len());
-        for piece in &self.pieces {
-            rendered.push(match piece {
-                Piece::Literal(text) => Rendered::Literal(text),
-                Piece::Expression { program, at } => {
-                    let value = program.eval(context.value().clone()).map_err(|error| located(&error, at))?;
-                    // A null that vanished from the middle of a text would widen a query without a sound.
-                    if is_null(&value) && self.pieces.len() > 1 && !context.is_sample() {
-                        let message = format!(
-                            "`{}` is null inside a longer text: give a default or an `else`",
-                            self.text[at.clone()].trim()
-                        );
-                        return Err(TemplateError::new(message, at.clone()));
-                    }
-                    Rendered::Value(value, at.clone())
+    /// The values one after the other, so that a long text can be given up half way.
+    fn values(&self, context: &Context) -> impl Iterator<Item = Result<Rendered<'_>, TemplateError>> {
+        self.pieces.iter().map(|piece| match piece {
+            Piece::Literal(text) => Ok(Rendered::Literal(text)),
+            Piece::Expression { program, at } => {
+                let value = program.eval(context.value().clone()).map_err(|error| located(&error, at))?;
+                // A null that vanished from the middle of a text would widen a query without a sound.
+                if is_null(&value) && self.pieces.len() > 1 && !context.is_sample() {
+                    let name = self.text[at.clone()].trim();
+                    let message = format!("`{name}` is null inside a longer text: give a default or an `else`");
+                    return Err(TemplateError::new(message, at.clone()));
                 }
-            });
-        }
-        Ok(rendered)
+                Ok(Rendered::Value(value, at.clone()))
+            }
+        })
     }
 }
 

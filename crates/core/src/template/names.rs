@@ -45,6 +45,10 @@ const OPEN: &[&str] = &["params.", "expr.params."];
 const KEYWORDS: &[&str] =
     &["and", "or", "not", "in", "is", "if", "else", "true", "false", "none", "True", "False", "None"];
 
+/// Most tokens of one expression. The engine calls itself for each sign and pipe, so thousands of them would
+/// overflow the stack, and each `~` copies what stands before it.
+const TOKENS_MAX: usize = 256;
+
 #[derive(Clone, Debug, PartialEq)]
 enum Token<'a> {
     Name(&'a str),
@@ -74,6 +78,10 @@ pub fn end_of_expression(text: &str, start: usize) -> Result<usize, TemplateErro
 /// Checks every name of an expression and returns the variables it uses.
 pub fn check(expression: &str, offset: usize) -> Result<Vec<String>, TemplateError> {
     let tokens = scan(expression, offset)?;
+    if tokens.len() > TOKENS_MAX {
+        let message = format!("an expression of more than {TOKENS_MAX} names, signs and texts");
+        return Err(TemplateError::new(message, offset..offset + expression.len()));
+    }
     let mut variables = Vec::new();
     let mut at = 0;
     while at < tokens.len() {

@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::canonical::Canonical;
 use super::compile::{JsonItems, Paths, Probe, ResponseProgram};
+use super::exact;
 use super::record::{Matches, bad, is_empty};
 use super::text::Text;
 use super::trie::{Found, Trie};
-use super::{Decoded, NotAPage, Words};
+use super::{Decoded, NotAPage, Words, check_count};
 
-/// Nodes a query with filters may look at: records above this are asked through plain paths only.
+/// Texts above this are asked through plain paths only: a tree takes many times the size of its text.
 const TREE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 pub fn decode(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPage> {
@@ -30,15 +31,18 @@ fn decode_text(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPa
     let mut found = Found::default();
     program.page.json.project(body, &mut found).map_err(|error| NotAPage(format!("not whole JSON: {error}")))?;
     let queried = program.items.iter().any(|items| matches!(items, JsonItems::Query(_)));
-    let page = (queried || !program.page.queries.is_empty())
-        .then(|| serde_json::from_str::<Value>(body))
-        .transpose()
-        .map_err(|error| NotAPage(format!("not whole JSON: {error}")))?;
+    let asked = queried || !program.page.queries.is_empty();
+    if asked && body.len() > TREE_BYTES_MAX {
+        return Err(NotAPage("too large for a path with filters".to_owned()));
+    }
+    let page =
+        asked.then(|| exact::tree(body)).transpose().map_err(|error| NotAPage(format!("not whole JSON: {error}")))?;
     let trees = queries(&program.page, page.as_ref());
-    let words = Words::read(program, Matches { raw: &found.values, trees: &trees });
+    let words = Words::read(program, Matches { raw: &found.values, trees: &trees }, text)?;
     let mut located = Found::default();
     let (raws, present) = split(program, body, page.as_ref(), &found, &mut located)?;
     words.check_place(present, program)?;
+    check_count(raws.len())?;
     let (mut items, mut bads) = (Vec::with_capacity(raws.len()), Vec::new());
     let mut reader = RecordReader { program, text, body, found: Found::default(), canonical: Canonical::default() };
     for raw in raws {
@@ -140,7 +144,7 @@ impl<'a> RecordReader<'_, 'a> {
         } else if raw.len() > TREE_BYTES_MAX {
             return Err(bad(None, malformed("too large for a path with filters".to_owned()), payload));
         } else {
-            match serde_json::from_str::<Value>(raw) {
+            match exact::tree(raw) {
                 Ok(tree) => queries(paths, Some(&tree)),
                 Err(error) => return Err(bad(None, malformed(error.to_string()), payload)),
             }
@@ -155,7 +159,7 @@ pub fn probe(probe: &Probe, text: &Text) -> Option<Value> {
     probe.paths.json.project(body, &mut found).ok()?;
     let tree: Option<Value> = match probe.paths.queries.is_empty() {
         true => None,
-        false => serde_json::from_str(body).ok(),
+        false => exact::tree(body).ok(),
     };
     let trees = queries(&probe.paths, tree.as_ref());
     let one = probe.slots.value(Matches { raw: &found.values, trees: &trees }).ok()??;

@@ -5,6 +5,7 @@
 
 pub mod canonical;
 mod compile;
+mod exact;
 mod json;
 pub mod record;
 pub mod text;
@@ -22,6 +23,9 @@ use self::record::{Matches, Slots};
 use self::text::Text;
 
 pub use compile::{Around, Probe, ResponseProgram};
+
+/// Most items of one page. A small body can hold millions of tiny ones, each of which costs a hundred times its size.
+pub const ITEMS_MAX: usize = 100_000;
 
 /// What a body was decoded into. `body` is the text that items are slices of.
 #[derive(Debug)]
@@ -60,17 +64,24 @@ struct Words {
 }
 
 impl Words {
-    fn read(program: &ResponseProgram, matches: Matches<'_, '_>) -> Words {
-        let text = |slots: &Option<Slots>| {
-            let text = slots.as_ref().and_then(|slots| slots.text(matches).ok().flatten());
-            text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    fn read(program: &ResponseProgram, matches: Matches<'_, '_>, body: &Text) -> Result<Words, NotAPage> {
+        let word = |slots: &Option<Slots>| -> Result<Option<String>, String> {
+            let text = slots.as_ref().map_or(Ok(None), |slots| slots.text(matches))?;
+            Ok(text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
         };
-        Words {
-            total: text(&program.total).and_then(|text| whole_number(&text)),
-            has_more: text(&program.has_more).and_then(|text| yes_or_no(&text)),
-            next_token: text(&program.next_token),
-            next_url: text(&program.next_url),
-        }
+        // A next page that cannot be read is not the end, and a changed token would lead to another page.
+        let next = |slots: &Option<Slots>| match word(slots) {
+            Ok(Some(text)) if body.is_spoilt(&text) => Err("it holds bytes that are no text".to_owned()),
+            other => other,
+        };
+        let next = |slots| next(slots).map_err(|message| NotAPage(format!("the next page cannot be told: {message}")));
+        let hint = |slots| word(slots).ok().flatten();
+        Ok(Words {
+            total: hint(&program.total).and_then(|text| whole_number(&text)),
+            has_more: hint(&program.has_more).and_then(|text| yes_or_no(&text)),
+            next_token: next(&program.next_token)?,
+            next_url: next(&program.next_url)?,
+        })
     }
 
     fn decoded(self, items: Vec<Item>, bad: Vec<BadItem>, body: Bytes) -> Decoded {
@@ -85,6 +96,14 @@ impl Words {
         }
         Err(NotAPage(format!("nothing at `{}`", program.item_paths.join("`, `"))))
     }
+}
+
+/// Refuses a page with more items than can be kept at once.
+fn check_count(count: usize) -> Result<(), NotAPage> {
+    if count > ITEMS_MAX {
+        return Err(NotAPage(format!("more than {ITEMS_MAX} items on one page")));
+    }
+    Ok(())
 }
 
 fn whole_number(text: &str) -> Option<u64> {

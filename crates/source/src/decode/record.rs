@@ -16,7 +16,7 @@ use patra_core::path::Pipe;
 use patra_core::spec::snapshot::TimeKind;
 use serde_json::Value;
 
-use super::time;
+use super::{exact, time};
 
 /// Longest id of a record.
 pub const ID_BYTES_MAX: usize = 2048;
@@ -120,7 +120,7 @@ impl Slot {
                 [first, ..] if self.arity == Arity::One && self.pipes.is_empty() => {
                     return Ok((!is_empty_raw(first)).then_some(One::Raw(first)));
                 }
-                all => all.iter().map(|raw| tree(raw)).collect::<Result<Vec<_>, _>>()?,
+                all => all.iter().map(|raw| exact_tree(raw)).collect::<Result<Vec<_>, _>>()?,
             },
             Place::Tree(at) => matches.trees[at].clone(),
         };
@@ -146,7 +146,7 @@ impl One<'_> {
             One::Raw(raw) if raw.starts_with('"') => {
                 serde_json::from_str(raw).map(Some).map_err(|error| error.to_string())
             }
-            One::Raw(raw) if raw.starts_with(['{', '[']) => One::Tree(tree(raw)?).text(),
+            One::Raw(raw) if raw.starts_with(['{', '[']) => One::Tree(exact_tree(raw)?).text(),
             // Numbers as written: an id of 30 digits stays one.
             One::Raw(raw) => Ok(Some((*raw).to_owned())),
             One::Tree(Value::String(text)) => Ok(Some(text.clone())),
@@ -189,6 +189,11 @@ impl One<'_> {
         }
         Ok(())
     }
+}
+
+/// For texts and ids, where no digit may be lost.
+fn exact_tree(raw: &str) -> Result<Value, String> {
+    exact::tree(raw).map_err(|error| error.to_string())
 }
 
 fn tree(raw: &str) -> Result<Value, String> {

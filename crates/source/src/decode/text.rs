@@ -1,8 +1,8 @@
 //! The body as text: byte order mark, other encodings, and bytes that are no text at all.
 //!
 //! Bytes that are not UTF-8 must not cost the page, only their record. So the decoders read a copy in which each
-//! such byte is a question mark: places in the copy are places in the body, and a record whose own bytes differ
-//! from the copy is set aside.
+//! such byte is a [`MASK`]: places in the copy are places in the body, and a record whose own bytes differ from the
+//! copy is set aside.
 
 use std::ops::Range;
 
@@ -10,6 +10,8 @@ use bytes::Bytes;
 use encoding_rs::Encoding;
 use patra_core::spec::snapshot::Format;
 
+/// Stands for a byte that is no text. No honest text holds it, yet JSON and XML both allow it.
+const MASK: u8 = 0x7f;
 /// How much of the body is searched for an XML declaration.
 const DECLARATION_BYTES: usize = 256;
 
@@ -38,7 +40,7 @@ impl Text {
         &self.body
     }
 
-    /// The text without its byte order mark. Checks the whole body: ask once, not per record.
+    /// The text without its byte order mark. Looks at every byte: call it once for a body, not for each record.
     pub fn as_str(&self) -> &str {
         let text = match &self.masked {
             Some(masked) => masked,
@@ -60,7 +62,7 @@ impl Text {
                 b'\\' if inside => escaped = true,
                 b'"' => inside = !inside,
                 0..0x20 if inside => {
-                    *byte = b'?';
+                    *byte = MASK;
                     any = true;
                 }
                 _ => {}
@@ -70,15 +72,24 @@ impl Text {
         Some(Text { body: self.body.clone(), masked: Some(masked), start: self.start })
     }
 
+    /// Whether a text read from here may hold bytes that were masked.
+    pub fn is_spoilt(&self, text: &str) -> bool {
+        self.masked.is_some() && text.as_bytes().contains(&MASK)
+    }
+
     /// The body's own bytes of a part of `whole`, which is [`Text::as_str`], and whether they are what was read.
     pub fn raw(&self, whole: &str, part: &str) -> (Bytes, bool) {
         let start = (part.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);
         if start > whole.len() || start + part.len() > whole.len() {
             return (Bytes::copy_from_slice(part.as_bytes()), true);
         }
-        let own = self.start + start..self.start + start + part.len();
-        let same = self.masked.is_none() || part.as_bytes() == &self.body[own.clone()];
-        (self.body.slice(own), same)
+        self.raw_range(start..start + part.len())
+    }
+
+    pub fn raw_range(&self, range: Range<usize>) -> (Bytes, bool) {
+        let same = self.masked.is_none()
+            || self.as_str().as_bytes()[range.clone()] == self.body[self.start + range.start..self.start + range.end];
+        (self.body.slice(self.start + range.start..self.start + range.end), same)
     }
 }
 
@@ -92,6 +103,11 @@ fn foreign_encoding(body: &[u8], format: Format, content_type: Option<&str>) -> 
     };
     let charset = declared.map(|(_, encoding)| encoding).or_else(|| charset_of(content_type?));
     let charset = charset.filter(|encoding| *encoding != encoding_rs::UTF_8)?;
+    // Both formats begin with an ASCII letter, of which every UTF-16 text has a zero byte.
+    let wide = charset == encoding_rs::UTF_16LE || charset == encoding_rs::UTF_16BE;
+    if wide && !body.iter().take(2).any(|byte| *byte == 0) {
+        return None;
+    }
     let is_utf8 = std::str::from_utf8(body).is_ok();
     (!is_utf8 || !charset.is_ascii_compatible()).then_some(charset)
 }
@@ -119,7 +135,7 @@ fn declared_encoding(body: &[u8]) -> Option<(Range<usize>, &'static Encoding)> {
 }
 
 fn transcode(body: &[u8], encoding: &'static Encoding, format: Format) -> Bytes {
-    let (text, _, _) = encoding.decode(body);
+    let (text, _, broken) = encoding.decode(body);
     let mut text = text.into_owned();
     if format == Format::Xml
         && let Some((range, _)) = declared_encoding(text.as_bytes())
@@ -127,15 +143,20 @@ fn transcode(body: &[u8], encoding: &'static Encoding, format: Format) -> Bytes 
         // The kept body is read again at a replay and must then say what it is.
         text.replace_range(range, "UTF-8");
     }
-    Bytes::from(text)
+    if !broken {
+        return Bytes::from(text);
+    }
+    // What could not be read must not pass for a letter: as bytes that are no text it costs its record only.
+    let parts: Vec<&[u8]> = text.split('\u{fffd}').map(str::as_bytes).collect();
+    Bytes::from(parts.join(&[0xff; 3][..]))
 }
 
-/// The same length, with a question mark for every byte that is not part of valid UTF-8.
+/// The same length, with a [`MASK`] for every byte that is not part of valid UTF-8.
 fn mask_invalid(body: &[u8]) -> String {
     let mut masked = String::with_capacity(body.len());
     for chunk in body.utf8_chunks() {
         masked.push_str(chunk.valid());
-        masked.extend(chunk.invalid().iter().map(|_| '?'));
+        masked.extend(chunk.invalid().iter().map(|_| char::from(MASK)));
     }
     masked
 }
@@ -162,7 +183,7 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_keep_their_place() {
         let text = Text::new(Bytes::from_static(b"[\"a\xff\xfeb\",\"c\"]"), Format::Json, None);
-        assert_eq!(text.as_str(), "[\"a??b\",\"c\"]");
+        assert_eq!(text.as_str(), "[\"a\u{7f}\u{7f}b\",\"c\"]");
         let (raw, same) = text.raw(text.as_str(), &text.as_str()[1..7]);
         assert_eq!((&raw[..], same), (&b"\"a\xff\xfeb\""[..], false));
         let (raw, same) = text.raw(text.as_str(), &text.as_str()[8..11]);

@@ -38,8 +38,9 @@ fn iso(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     }
     // `2026/01/31` is a day to PubMed.
     let dashed = text.replacen('/', "-", 2);
-    if let Ok(day) = dashed.parse::<Date>()
-        && !dashed.contains(':')
+    // The parser of days would drop a time of day without a word.
+    if dashed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        && let Ok(day) = dashed.parse::<Date>()
     {
         return midnight(day, zone);
     }
@@ -91,6 +92,7 @@ mod tests {
             (TimeKind::Iso, json!("2026-01-31T10:00:00.1234567+02:00"), "2026-01-31T08:00:00.123456Z"),
             (TimeKind::Iso, json!("2026-01-31T10:00:00"), "2026-01-31T15:00:00Z"),
             (TimeKind::Iso, json!("2026-01-31 10:00:00"), "2026-01-31T15:00:00Z"),
+            (TimeKind::Iso, json!("20260131T100000"), "2026-01-31T15:00:00Z"),
             (TimeKind::Iso, json!("2026-01-31"), "2026-01-31T05:00:00Z"),
             (TimeKind::Iso, json!(" 2026/01/31 "), "2026-01-31T05:00:00Z"),
             (TimeKind::Iso, json!("20260131"), "2026-01-31T05:00:00Z"),

@@ -23,9 +23,25 @@ struct Node {
     slots: Vec<usize>,
     /// A list or object here is noted under these numbers.
     marks: Vec<usize>,
+    /// Children by name and by index, each in order: the places of a query's matches can be a hundred thousand.
     names: Vec<(Box<str>, usize)>,
     indices: Vec<(usize, usize)>,
     wildcard: Option<usize>,
+}
+
+impl Node {
+    /// Where a name stands among the children.
+    fn place_of(&self, name: &str) -> Result<usize, usize> {
+        self.names.binary_search_by(|(key, _)| (**key).cmp(name))
+    }
+
+    fn named(&self, name: &str) -> Option<usize> {
+        self.place_of(name).ok().map(|at| self.names[at].1)
+    }
+
+    fn numbered(&self, index: usize) -> Option<usize> {
+        self.indices.binary_search_by_key(&index, |(key, _)| *key).ok().map(|at| self.indices[at].1)
+    }
 }
 
 /// What one text gave.
@@ -74,14 +90,12 @@ impl Trie {
     /// The child of an excluded path, for the canonical writer.
     pub fn child_of_name(&self, node: usize, name: &str) -> Option<usize> {
         let node = self.nodes.get(node)?;
-        let named = node.names.iter().find(|(key, _)| **key == *name).map(|(_, child)| *child);
-        named.or(node.wildcard)
+        node.named(name).or(node.wildcard)
     }
 
     pub fn child_of_index(&self, node: usize, index: usize) -> Option<usize> {
         let node = self.nodes.get(node)?;
-        let numbered = node.indices.iter().find(|(key, _)| *key == index).map(|(_, child)| *child);
-        numbered.or(node.wildcard)
+        node.numbered(index).or(node.wildcard)
     }
 
     pub fn ends_at(&self, node: usize) -> bool {
@@ -96,8 +110,8 @@ impl Trie {
         for step in steps {
             let node = &self.nodes[at];
             let child = match step {
-                JsonStep::Name(name) => node.names.iter().find(|(key, _)| **key == **name).map(|(_, child)| *child),
-                JsonStep::Index(index) => node.indices.iter().find(|(key, _)| key == index).map(|(_, child)| *child),
+                JsonStep::Name(name) => node.named(name),
+                JsonStep::Index(index) => node.numbered(*index),
                 JsonStep::Wildcard => node.wildcard,
             };
             at = child.unwrap_or_else(|| self.grow(at, step));
@@ -108,10 +122,17 @@ impl Trie {
     fn grow(&mut self, at: usize, step: &JsonStep) -> usize {
         let child = self.nodes.len();
         self.nodes.push(Node::default());
+        let node = &mut self.nodes[at];
         match step {
-            JsonStep::Name(name) => self.nodes[at].names.push((name.as_str().into(), child)),
-            JsonStep::Index(index) => self.nodes[at].indices.push((*index, child)),
-            JsonStep::Wildcard => self.nodes[at].wildcard = Some(child),
+            JsonStep::Name(name) => {
+                let place = node.place_of(name).unwrap_or_else(|place| place);
+                node.names.insert(place, (name.as_str().into(), child));
+            }
+            JsonStep::Index(index) => {
+                let place = node.indices.partition_point(|(key, _)| key < index);
+                node.indices.insert(place, (*index, child));
+            }
+            JsonStep::Wildcard => node.wildcard = Some(child),
         }
         child
     }
@@ -181,16 +202,13 @@ impl<'a> Visitor<'a> for Visit<'_, '_, 'a> {
     fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<(), A::Error> {
         self.mark();
         let node = self.node();
-        let mut seen: Vec<usize> = Vec::new();
+        let mut seen = vec![false; node.names.len()];
         while let Some(Key(key)) = map.next_key_seed(KeySeed)? {
-            let named = node.names.iter().find(|(name, _)| **name == *key).map(|(_, child)| *child);
-            if let Some(child) = named {
-                if seen.contains(&child) {
-                    return Err(A::Error::custom(format!("key `{key}` comes twice")));
-                }
-                seen.push(child);
+            let place = node.place_of(&key).ok();
+            if place.is_some_and(|place| std::mem::replace(&mut seen[place], true)) {
+                return Err(A::Error::custom(format!("key `{key}` comes twice")));
             }
-            match [named, node.wildcard] {
+            match [place.map(|place| node.names[place].1), node.wildcard] {
                 [None, None] => map.next_value::<IgnoredAny>().map(|_| ())?,
                 [Some(child), None] | [None, Some(child)] => map.next_value_seed(self.at(child))?,
                 [Some(first), Some(second)] => {
@@ -206,8 +224,7 @@ impl<'a> Visitor<'a> for Visit<'_, '_, 'a> {
         self.mark();
         let node = self.node();
         for index in 0.. {
-            let numbered = node.indices.iter().find(|(at, _)| *at == index).map(|(_, child)| *child);
-            let more = match [numbered, node.wildcard] {
+            let more = match [node.numbered(index), node.wildcard] {
                 [None, None] => list.next_element::<IgnoredAny>()?.is_some(),
                 [Some(child), None] | [None, Some(child)] => list.next_element_seed(self.at(child))?.is_some(),
                 [Some(first), Some(second)] => match list.next_element()? {

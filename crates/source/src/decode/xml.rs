@@ -17,7 +17,7 @@ use super::compile::{Probe, ResponseProgram};
 use super::record::{Matches, bad, is_empty};
 use super::text::Text;
 use super::xmltrie::{Namespaces, Walker, XmlTrie};
-use super::{Decoded, NotAPage, Words};
+use super::{Decoded, NotAPage, Words, check_count};
 
 /// Deepest nesting of elements.
 const DEPTH_MAX: usize = 128;
@@ -25,7 +25,7 @@ const DEPTH_MAX: usize = 128;
 pub fn decode(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPage> {
     let mut pass = Pass::new(text, &program.page.xml, Some(program));
     pass.run()?;
-    let words = Words::read(program, Matches { raw: &[], trees: &pass.page.found });
+    let words = Words::read(program, Matches { raw: &[], trees: &pass.page.found }, text)?;
     words.check_place(pass.present, program)?;
     Ok(words.decoded(pass.items, pass.bad, text.body().clone()))
 }
@@ -89,10 +89,10 @@ impl<'p, 'a> Pass<'p, 'a> {
             let end = offset(reader.buffer_position());
             match event {
                 Event::Start(tag) => self.open(&tag, start)?,
-                Event::End(_) => self.close(end)?,
+                Event::End(_) => self.close(start, end)?,
                 Event::Empty(tag) => {
                     self.open(&tag, start)?;
-                    self.close(end)?;
+                    self.close(start, end)?;
                 }
                 Event::Text(text) => self.characters(&text.xml10_content())?,
                 Event::CData(text) => self.characters(&text.xml10_content())?,
@@ -141,7 +141,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         Ok(())
     }
 
-    fn close(&mut self, end: usize) -> Result<(), NotAPage> {
+    fn close(&mut self, _start: usize, end: usize) -> Result<(), NotAPage> {
         if self.depth == 0 {
             return Err(NotAPage("not whole XML: an end tag without its start".into()));
         }
@@ -159,6 +159,7 @@ impl<'p, 'a> Pass<'p, 'a> {
             }
             self.item = None;
             self.finish(start..end);
+            check_count(self.items.len() + self.bad.len())?;
         }
         self.page.end(end);
         Ok(())
@@ -178,8 +179,8 @@ impl<'p, 'a> Pass<'p, 'a> {
 
     fn finish(&mut self, range: Range<usize>) {
         let (Some(program), Some(record)) = (self.program, &self.record) else { return };
+        let (payload, clean) = self.text.raw_range(range.clone());
         let raw = &self.body[range.clone()];
-        let (payload, clean) = self.text.raw(self.body, raw);
         let trouble = if !clean || raw.bytes().any(is_illegal) {
             Some((BadReason::BadText, "the record holds bytes that are no text"))
         } else if self.too_deep {
@@ -208,7 +209,8 @@ fn is_illegal(byte: u8) -> bool {
     byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')
 }
 
-fn resolved(reference: &BytesRef<'_>) -> String {
+/// The text a reference stands for; one that nobody declared stays as written.
+pub(super) fn resolved(reference: &BytesRef<'_>) -> String {
     match reference.resolve_char_ref() {
         Ok(Some(letter)) => return letter.to_string(),
         Ok(None) => {}

@@ -4,12 +4,14 @@
 //! element matches, an absolute path names that element. An element may match several edges (predicates,
 //! wildcards), so each level of the walk holds a set of nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
 use patra_core::path::{XmlName, XmlPath, XmlStep, XmlTarget};
-use quick_xml::events::BytesStart;
+use quick_xml::events::{BytesRef, BytesStart};
 use serde_json::{Map, Value};
+
+use super::xml::resolved;
 
 const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 
@@ -45,10 +47,13 @@ struct NameMatch {
     local: Option<String>,
 }
 
-/// Namespace declarations in force.
+/// Namespace declarations in force: looked up for every element, so a flood of them must not make that slow.
 #[derive(Debug, Default)]
 pub struct Namespaces {
-    bindings: Vec<(usize, String, String)>,
+    /// For each prefix its names, the innermost last.
+    bindings: HashMap<String, Vec<String>>,
+    /// Depth and prefix of each declaration.
+    open: Vec<(usize, String)>,
 }
 
 impl Default for XmlTrie {
@@ -148,13 +153,16 @@ impl Namespaces {
                 Some(rest) if rest.starts_with(':') => &rest[1..],
                 _ => continue,
             };
-            self.bindings.push((depth, prefix.to_owned(), unescaped(&attribute.value)));
+            self.bindings.entry(prefix.to_owned()).or_default().push(unescaped(&attribute.value));
+            self.open.push((depth, prefix.to_owned()));
         }
     }
 
     pub fn close(&mut self, depth: usize) {
-        while self.bindings.last().is_some_and(|(at, _, _)| *at >= depth) {
-            self.bindings.pop();
+        while let Some((_, prefix)) = self.open.pop_if(|(at, _)| *at >= depth) {
+            if let Some(names) = self.bindings.get_mut(&prefix) {
+                names.pop();
+            }
         }
     }
 
@@ -162,7 +170,7 @@ impl Namespaces {
         if prefix == "xml" {
             return Some(XML_NAMESPACE);
         }
-        self.bindings.iter().rev().find(|(_, name, _)| name == prefix).map(|(_, _, uri)| uri.as_str())
+        self.bindings.get(prefix)?.last().map(String::as_str)
     }
 }
 
@@ -186,7 +194,15 @@ impl NameMatch {
 
 /// The text of an attribute; an entity nobody declared stays as written.
 fn unescaped(value: &str) -> String {
-    quick_xml::escape::unescape(value).map_or_else(|_| value.to_owned(), |text| text.into_owned())
+    let (mut text, mut rest) = (String::with_capacity(value.len()), value);
+    while let Some((before, after)) = rest.split_once('&') {
+        let Some((name, after)) = after.split_once(';') else { break };
+        text.push_str(before);
+        text.push_str(&resolved(&BytesRef::new(name)));
+        rest = after;
+    }
+    text.push_str(rest);
+    text
 }
 
 /// Follows one trie from element to element and collects what its paths ask for.
@@ -340,12 +356,19 @@ fn attributes(
     found: &mut [Vec<Value>],
     excluded: &mut Vec<Range<usize>>,
 ) {
+    let mut seen = BTreeSet::new();
     for attribute in tag.attributes().with_checks(false).flatten() {
         for (name, slot) in &node.attributes {
             if !name.attribute(attribute.key.into_inner(), namespaces) {
                 continue;
             }
             match slot {
+                // Either of two could be meant: NUL, which no text may hold.
+                Some(slot) if !seen.insert((*slot, attribute.key.into_inner())) => {
+                    if let Some(last) = found[*slot].last_mut() {
+                        *last = Value::from("\0");
+                    }
+                }
                 Some(slot) => found[*slot].push(Value::String(unescaped(&attribute.value))),
                 None => {
                     let start = (attribute.value.as_ptr() as usize).wrapping_sub(whole.as_ptr() as usize);

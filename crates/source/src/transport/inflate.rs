@@ -12,6 +12,8 @@ use patra_core::ports::TransportError;
 /// The ratio is looked at above this size.
 const RATIO_FROM: u64 = 1024 * 1024;
 const CHUNK: usize = 64 * 1024;
+/// Largest window of zstd on the wire, 8 MiB (RFC 9659); the library would take 128 MiB.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -61,9 +63,12 @@ pub fn inflate(packed: Bytes, coding: Coding, limits: Limits) -> Result<Bytes, T
         Coding::Identity => Ok(packed),
         Coding::Gzip => sink.drain(flate2::read::MultiGzDecoder::new(&packed[..])),
         Coding::Deflate => deflate(&packed, sink),
+        // A window of up to 1 GiB is an extension that the coding `br` does not have (RFC 7932).
+        Coding::Brotli if packed[0] & 0x7f == 0x11 => Err(cut()),
         Coding::Brotli => sink.drain(brotli::Decompressor::new(&packed[..], CHUNK)),
         Coding::Zstd => {
-            let decoder = zstd::stream::read::Decoder::new(&packed[..]).map_err(|error| lost(&error))?;
+            let mut decoder = zstd::stream::read::Decoder::new(&packed[..]).map_err(|error| lost(&error))?;
+            decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(|error| lost(&error))?;
             sink.drain(decoder)
         }
     }

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
 mod auth;
+#[path = "../corpus/mod.rs"]
+mod corpus;
 mod decode_json;
 mod decode_xml;
 mod faults;
