@@ -70,7 +70,7 @@ pub fn build(family: &mut Family) {
     ] {
         family.add(Target::JsonPath, format!("JSON path: {name}"), text, Want::Refused);
     }
-    let descents = format!("$..[?{}]", vec!["$..*"; 12].join(" || "));
+    let descents = format!("$..[?{}]", ["$..*"; 12].join(" || "));
     family.add(Target::JsonPath, "JSON path: descents in descents", descents, Want::Refused);
     let descents = format!("${}", "..*".repeat(6));
     family.add(Target::JsonPath, "JSON path: descents of descents", descents, Want::Refused);
