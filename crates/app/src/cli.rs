@@ -188,6 +188,8 @@ pub enum SourceCommand {
     },
     /// JSON Schema of definitions, for editors
     Schema,
+    /// Every key of a definition, as Markdown
+    Keys,
 }
 
 #[derive(Debug, Subcommand)]

@@ -21,7 +21,32 @@ pub async fn run(global: &Global, command: &SourceCommand) -> Result<(), Failure
             println!("{}", serde_json::to_string_pretty(&definition_schema())?);
             Ok(())
         }
+        SourceCommand::Keys => {
+            print!("{}", keys(&definition_schema()));
+            Ok(())
+        }
     }
+}
+
+/// One table per block, from the same schema that editors use.
+fn keys(schema: &Value) -> String {
+    let mut text = String::from(
+        "# Keys of a source definition\n\nMade by `patra source keys`; how to use them is in `definitions.md`.\n",
+    );
+    for (name, block) in schema["$defs"].as_object().into_iter().flatten() {
+        text.push_str(&format!(
+            "\n## {name}\n\n{}\n\n| Key | What |\n|---|---|\n",
+            block["description"].as_str().unwrap_or_default()
+        ));
+        let required = block["required"].as_array();
+        for (key, value) in block["properties"].as_object().into_iter().flatten() {
+            let needed = required.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(key)));
+            let mark = if needed { " (required)" } else { "" };
+            let what = value["description"].as_str().unwrap_or_default().replace('|', "\\|");
+            text.push_str(&format!("| `{key}`{mark} | {what} |\n"));
+        }
+    }
+    text
 }
 
 /// The versions in force now, one per source and channel.

@@ -11,6 +11,14 @@ fn the_exit_codes_are_those_of_the_document() {
 }
 
 #[test]
+fn the_keys_of_definitions_are_those_of_the_document() {
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/definition-keys.md");
+    let written = std::fs::read_to_string(document).unwrap();
+    let made = Desk::new().patra(&["source", "keys"]).ended(0).out;
+    assert_eq!(written, made, "write it anew: `patra source keys > docs/definition-keys.md`");
+}
+
+#[test]
 fn completions_and_man_pages_are_made() {
     let desk = Desk::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
