@@ -165,7 +165,7 @@ fn kill_often(harvest: &Harvest, kills_max: u32, random: &mut Random) -> Result<
         child.kill()?;
         let at_us = now_us();
         child.wait()?;
-        kills.push(Kill { at_us, running: block_on(running(&harvest.database))?? });
+        kills.push(Kill { at_us, running: block_on(running(&harvest.database, child.id()))? });
     }
     Ok(kills)
 }
@@ -196,21 +196,23 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
 }
 
-/// Tasks that the dead process held. A kill may come before there is a table.
-async fn running(database: &Path) -> Result<u64> {
-    count(database, "SELECT COUNT(*) FROM ing_task WHERE status_code = 'RUNNING'").await.or(Ok(0))
+/// Tasks that the dead process held; workers carry its number in their names. A kill may come before there is a table.
+async fn running(database: &Path, process: u32) -> u64 {
+    let text = "SELECT COUNT(*) FROM ing_task WHERE status_code = 'RUNNING' AND lease_owner LIKE ?";
+    count(database, text, &[format!("{process}-%")]).await.unwrap_or(0)
 }
 
 /// Pages committed more than once in a pass.
 async fn doubled(database: &Path) -> Result<u64> {
     let text = "SELECT COUNT(*) FROM (SELECT 1 FROM ing_task_run_batch WHERE status_code = 'SUCCEEDED'
                  GROUP BY task_id, pass_no, seq_no HAVING COUNT(*) > 1)";
-    count(database, text).await
+    count(database, text, &[]).await
 }
 
-async fn count(database: &Path, text: &'static str) -> Result<u64> {
+async fn count(database: &Path, text: &'static str, binds: &[String]) -> Result<u64> {
     let mut connection = SqliteConnectOptions::new().filename(database).connect().await?;
-    let count: i64 = sqlx::query_scalar(text).fetch_one(&mut connection).await?;
+    let query = binds.iter().fold(sqlx::query_scalar(text), |query, bind| query.bind(bind.clone()));
+    let count: i64 = query.fetch_one(&mut connection).await?;
     connection.close().await?;
     Ok(u64::try_from(count)?)
 }

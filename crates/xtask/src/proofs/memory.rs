@@ -3,7 +3,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::MemoryArgs;
@@ -13,12 +13,21 @@ const PEAK_MIB_MAX: f64 = 200.0;
 /// The large harvest may peak at most this much above the small one.
 const GROWTH_MAX: f64 = 1.10;
 const RATE: &str = "{ per_second: 10000, burst: 1000, concurrency: 64, key: [source] }";
+/// A peak is the worst meeting of pages in flight, and ten times the pages meet ten times as often: the small harvest
+/// is run this often and its highest peak counts.
+const SMALL_RUNS: usize = 5;
 const POLL: Duration = Duration::from_millis(20);
 
 pub fn run(args: &MemoryArgs) -> Result<bool> {
-    let small = measure(&args.source, args.records / 10)?;
-    let large = measure(&args.source, args.records)?;
     let peak = |row: &Value| row["peak_mib"].as_f64().unwrap_or(f64::MAX);
+    let mut runs = Vec::new();
+    for _ in 0..SMALL_RUNS {
+        runs.push(measure(&args.source, args.records / 10)?);
+    }
+    let peaks: Vec<f64> = runs.iter().map(peak).collect();
+    let highest = runs.into_iter().max_by(|one, other| peak(one).total_cmp(&peak(other)));
+    let small = highest.context("no small harvest was run")?;
+    let large = measure(&args.source, args.records)?;
     let growth = peak(&large) / peak(&small);
     let ok = peak(&large) < PEAK_MIB_MAX && growth <= GROWTH_MAX;
     for row in [&small, &large] {
@@ -28,7 +37,10 @@ pub fn run(args: &MemoryArgs) -> Result<bool> {
         "growth {growth:.3}, at most {GROWTH_MAX}; peak at most {PEAK_MIB_MAX} MiB: {}",
         if ok { "ok" } else { "FAILED" }
     );
-    println!("{}", json!({ "ok": ok, "source": args.source, "growth": growth, "small": small, "large": large }));
+    println!(
+        "{}",
+        json!({ "ok": ok, "source": args.source, "growth": growth, "small": small, "small_peaks": peaks, "large": large })
+    );
     Ok(ok)
 }
 

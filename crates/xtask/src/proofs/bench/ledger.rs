@@ -21,7 +21,7 @@ use sqlx::{ConnectOptions, Connection, Executor};
 const PAGE_RECORDS: u64 = 100;
 /// Commits before measuring begins, and commits measured.
 const WARM_UP: u64 = 50;
-const PAGES: u64 = 400;
+const PAGES: u64 = 1_000;
 /// Batches of one task in the filling.
 const BATCHES_PER_TASK: u64 = 100;
 
@@ -166,6 +166,8 @@ async fn fill(path: &Path, rows: u64) -> Result<()> {
     batches.execute(&mut connection).await?;
     connection.execute("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)").await?;
     connection.close().await?;
+    // What the filling left to the system to write must not be written while pages are measured.
+    std::fs::File::open(path)?.sync_all()?;
     Ok(())
 }
 
