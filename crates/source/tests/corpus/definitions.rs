@@ -173,7 +173,7 @@ fn changes(family: &mut Family) {
         let text = VALID.replacen(find, replacement, 1);
         family.add(Target::Definition, format!("{replacement} instead of {find}"), text, Want::RefusedWith(code));
     }
-    let huge = format!("{}{}", "(a", "{1000}){1000}){1000}");
+    let huge = "(a{1000}){1000}){1000}";
     let rule =
         format!("    errors:\n      - {{ when: {{ status: 400, body: \"({huge}\" }}, then: retry }}\n    fields:");
     family.add(Target::Definition, "a pattern that grows", VALID.replace("    fields:", &rule), Want::Refused);
