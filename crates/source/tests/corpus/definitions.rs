@@ -156,7 +156,7 @@ fn changes(family: &mut Family) {
         ("https://demo.org", "\"javascript:alert(1)\"", "bad_url"),
         ("https://demo.org", "file:///etc/passwd", "bad_url"),
         ("https://demo.org", "https://user:pass@demo.org", "literal_secret"),
-        ("https://demo.org", "http://169.254.169.254", "https_only"),
+        ("https://demo.org", "http://169.254.169.254", "private_host"),
         ("${window.from}", "${env.HOME}", "bad_template"),
         ("${window.from}", "{% for x in y %}", "bad_template"),
         ("$.title", "$..[", "bad_path"),
