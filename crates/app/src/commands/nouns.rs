@@ -12,6 +12,8 @@ use crate::wiring::Desk;
 
 /// Most slices looked at for the summary of one plan.
 const SLICES_LOOKED_AT: u32 = 1_000;
+/// Most cursors of one source looked at for that of a plan.
+const CURSORS_LOOKED_AT: u32 = 1_000;
 
 pub async fn run(global: &Global, noun: Noun, command: &NounCommand) -> Result<(), Failure> {
     let desk = Desk::open_existing(&global.database).await?;
@@ -112,14 +114,15 @@ pub async fn plan_outcome(store: &SqliteStore, plan: Id) -> Result<Value, Failur
         };
         bad += store.list(Noun::Slice, &filter).await?.len() as u64;
     }
-    let provenance = row["provenance_code"].as_str().unwrap_or_default();
-    let watermark = store
-        .summary()
-        .await?
-        .into_iter()
-        .filter(|source| source.provenance == provenance)
-        .filter_map(|source| source.watermark)
-        .max();
+    // The cursor itself, not the summary: that one counts every record of every source.
+    let filter = ListFilter {
+        provenance: row["provenance_code"].as_str().map(str::to_owned),
+        limit: CURSORS_LOOKED_AT,
+        ..ListFilter::default()
+    };
+    let cursors = store.list(Noun::Cursor, &filter).await?;
+    let own = cursors.iter().find(|cursor| cursor["namespace_hash"] == row["namespace_hash"]);
+    let watermark = own.map_or(Value::Null, |cursor| cursor["normalized_instant"].clone());
     Ok(
         json!({ "status": row["status_code"], "all": row["slice_count"], "open": row["open_slice_count"], "bad": bad, "watermark": watermark }),
     )

@@ -85,7 +85,7 @@ impl Sink {
         let mut chunk = vec![0; CHUNK];
         loop {
             match reader.read(&mut chunk) {
-                Ok(0) => return Ok(Bytes::from(self.body)),
+                Ok(0) => return Ok(Bytes::from(self.body.into_boxed_slice())),
                 Ok(count) => self.push(&chunk[..count])?,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(lost(&error)),

@@ -30,6 +30,8 @@ const HEADER_BYTES_MAX: u32 = 256 * 1024;
 const IDLE_MAX: Duration = Duration::from_secs(30);
 /// Above this size a body is decompressed on a thread of its own.
 const BLOCKING_BYTES: usize = 64 * 1024;
+/// Memory taken on a source's word that its body is so long.
+const RESERVED_BYTES_MAX: u64 = 16 << 20;
 
 /// Makes `ring` the process's crypto provider; call it first in `main` and in tests. A second call does nothing.
 pub fn install_crypto() {
@@ -158,7 +160,9 @@ async fn collect(mut response: reqwest::Response, limits: Limits) -> Result<Byte
     if response.content_length().is_some_and(|length| length > limits.bytes) {
         return Err(too_large());
     }
-    let mut body = BytesMut::new();
+    // Grown by doubling, a body would hold up to twice its size until its records are committed.
+    let announced = response.content_length().map_or(0, |length| length.min(RESERVED_BYTES_MAX));
+    let mut body = BytesMut::with_capacity(usize::try_from(announced).unwrap_or(0));
     while let Some(chunk) = response.chunk().await.map_err(|error| TransportError::Lost(chain(&error)))? {
         if (body.len() + chunk.len()) as u64 > limits.bytes {
             return Err(too_large());
