@@ -52,6 +52,20 @@ pub struct PageAsk {
     pub correlation: String,
 }
 
+impl PageAsk {
+    /// The same request may be sent again after an answer was lost: everywhere with replayable paging, and always for
+    /// the first page, which begins a walk of its own.
+    pub fn is_repeatable(&self) -> bool {
+        let paging = &self.spec.pagination;
+        let first = match &self.step {
+            PageStep::Search { position: Position::Token(token), .. } => *token == paging.initial,
+            PageStep::Search { position: Position::Url(url), .. } => url.is_none(),
+            _ => false,
+        };
+        paging.replayable || first
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageStep {
     Search { position: Position, size: u32 },
@@ -141,4 +155,27 @@ pub struct RateHints {
     pub remaining: Option<u64>,
     pub reset_at: Option<Timestamp>,
     pub retry_after: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::sample;
+    use crate::spec::snapshot::PagingKind;
+
+    #[test]
+    fn the_first_page_of_a_server_side_cursor_may_be_asked_for_again_and_no_other() {
+        let mut spec = sample::snapshot();
+        spec.pagination.kind = PagingKind::Token;
+        spec.pagination.replayable = false;
+        spec.pagination.initial = Some("*".into());
+        let window = Window::new(Timestamp::from_seconds(0), Timestamp::from_seconds(1)).unwrap();
+        let spec = Arc::new(spec);
+        for (token, want) in [("*", true), ("next", false)] {
+            let step = PageStep::Search { position: Position::Token(Some(token.into())), size: 1 };
+            let (spec, correlation) = (spec.clone(), String::new());
+            let ask = PageAsk { spec, window, part: None, as_of: window.to(), step, correlation };
+            assert_eq!(ask.is_repeatable(), want, "{token}");
+        }
+    }
 }

@@ -59,7 +59,7 @@ pub(crate) async fn fetch(
             Ok(page) => return Ok(Fetched { page, tries }),
             Err(error) => (classify(&error, &ask.spec.retry.statuses), error),
         };
-        let Some(delay) = retry_delay(outside, &ask.spec, class, tries.requests) else {
+        let Some(delay) = retry_delay(outside, ask, class, tries.requests) else {
             return Err(NoPage::Failed { class, error });
         };
         if delay > outside.settings.park_after {
@@ -76,11 +76,11 @@ pub(crate) async fn fetch(
 }
 
 /// How long to wait before the next try; `None` when another try is not allowed or not sensible.
-fn retry_delay(outside: &Outside, spec: &SpecSnapshot, class: ErrorClass, requests: u32) -> Option<Span> {
-    let retry = &spec.retry;
+fn retry_delay(outside: &Outside, ask: &PageAsk, class: ErrorClass, requests: u32) -> Option<Span> {
+    let retry = &ask.spec.retry;
     let until = match class {
         // A cursor that cannot be asked twice has moved on if the answer was given.
-        ErrorClass::Transient { lost } if !lost || spec.pagination.replayable => None,
+        ErrorClass::Transient { lost } if !lost || ask.is_repeatable() => None,
         ErrorClass::Throttled { until } => until,
         ErrorClass::Quota { until: Some(until) } => Some(until),
         _ => return None,

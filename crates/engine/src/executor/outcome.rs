@@ -36,7 +36,7 @@ impl Reading<'_> {
             return Ok(step);
         }
         match class {
-            ErrorClass::Transient { lost: true } if !self.spec().pagination.replayable => {
+            ErrorClass::Transient { lost: true } if !self.ask(&place).await?.is_repeatable() => {
                 self.pass_died(format!("an answer was lost: {error}")).await
             }
             ErrorClass::Transient { .. } | ErrorClass::Throttled { .. } | ErrorClass::Quota { .. } => {
