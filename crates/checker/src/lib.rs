@@ -3,7 +3,7 @@
 //!
 //! The checker shares no code with the engine: whatever it needs (coverage, merge order, event identity) it works out
 //! again from the rows, in another way. The order is always the same: [`input`] is what the caller knows,
-//! `dump` is one snapshot of the database, `case` joins both for one source, each module of [`checks`] judges one law
+//! `dump` is one snapshot of the database, `case` joins both for one source, each module of `checks` judges one law
 //! and adds to the [`verdict`].
 
 #![forbid(unsafe_code)]

@@ -63,7 +63,8 @@ pub fn merge(
     let url = draft.full_url().join(found.trim()).map_err(|_| "a next URL that cannot be read".to_owned())?;
     same_origin(&url, base)?;
     let keep = |name: &String, value: &str| {
-        !credentials.contains(name) && !draft.personal.contains(name) && !redactor.is_match(value)
+        let secret = redactor.is_match(name) || redactor.is_match(value);
+        !credentials.contains(name) && !draft.personal.contains(name) && !secret
     };
     if lossy(&url) {
         return Err("a URL whose query holds bytes that are no text".to_owned());
@@ -137,6 +138,7 @@ mod tests {
         assert_eq!(next, "/v1/dois?page%5Bcursor%5D=xyz&query=a%20b&sort=created");
         assert_eq!(merged("?page[cursor]=q").unwrap(), "/v1/dois?page%5Bcursor%5D=q&query=a%20b&sort=created");
         assert_eq!(merged("/other?api_key=secret-value&sort=x").unwrap(), "/other?sort=x&query=a%20b");
+        assert_eq!(merged("/other?a-secret-value-b&sort=x").unwrap(), "/other?sort=x&query=a%20b");
     }
 
     #[test]

@@ -155,6 +155,47 @@ mod tests {
         assert_eq!(Coverage::read(&slices, &[], settling).prefix_end(at(0)), at(50));
     }
 
+    /// All orders of eight slices with all sets of failures, one case in ten: a million walks (FM-13).
+    #[test]
+    fn a_million_orders_of_completion_end_at_the_first_failure() {
+        let mut cases = 0u64;
+        let mut order: Vec<i64> = (0..8).collect();
+        permutations(&mut order, 8, &mut |order| {
+            for failed in (0u32..256).filter(|failed| (cases_key(order) + u64::from(*failed)).is_multiple_of(10)) {
+                cases += 1;
+                let mut done = Vec::with_capacity(8);
+                let mut watermark = at(0);
+                for number in order.iter().filter(|number| failed & (1 << **number) == 0) {
+                    done.push(read(number * 10, number * 10 + 10));
+                    let next = Coverage::read(&done, &[], NO_DELAY).prefix_end(watermark);
+                    assert!(next >= watermark);
+                    watermark = next;
+                }
+                assert_eq!(watermark, at(first_failed(failed) * 10));
+            }
+        });
+        assert!(cases > 1_000_000, "{cases}");
+    }
+
+    fn first_failed(failed: u32) -> i64 {
+        (0..8).find(|number| failed & (1 << number) != 0).unwrap_or(8)
+    }
+
+    fn cases_key(order: &[i64]) -> u64 {
+        order.iter().fold(0, |key, number| key * 8 + number.unsigned_abs())
+    }
+
+    /// Heap's algorithm.
+    fn permutations(items: &mut Vec<i64>, count: usize, visit: &mut dyn FnMut(&[i64])) {
+        if count <= 1 {
+            return visit(items);
+        }
+        for turn in 0..count {
+            permutations(items, count - 1, visit);
+            items.swap(if count.is_multiple_of(2) { turn } else { 0 }, count - 1);
+        }
+    }
+
     proptest! {
         #[test]
         fn gaps_and_coverage_tile_the_whole(pairs in proptest::collection::vec((0i64..100, 1i64..30), 0..12)) {

@@ -1,7 +1,7 @@
 //! Source definitions: from YAML to registry rows, and from rows to a compiled spec.
 //!
-//! A definition is read by [`decode`], which finds all mistakes at once; [`to_rows`](rows::to_rows) turns it into rows
-//! of the thirteen `reg_*` tables and [`from_rows`](rows::from_rows) gives exactly it back. The compiler in
+//! A definition is read by [`decode()`], which finds all mistakes at once; [`to_rows`] turns it into rows
+//! of the thirteen `reg_*` tables and [`from_rows`] gives exactly it back. The compiler in
 //! [`spec`](crate::spec) works on what the database returns, never on the text.
 
 pub mod catalogue;

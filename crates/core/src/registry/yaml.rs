@@ -1,7 +1,7 @@
 //! YAML text into a tree in which every key and value knows its line and column.
 //!
 //! The reader refuses what is too large or expands too far before it builds anything. What a value may be
-//! is not decided here: the tree goes to [`decode`](super::decode), which finds all mistakes at once.
+//! is not decided here: the tree goes to [`decode`](super::decode()), which finds all mistakes at once.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;

@@ -156,7 +156,7 @@ fn changes(family: &mut Family) {
         ("https://demo.org", "\"javascript:alert(1)\"", "bad_url"),
         ("https://demo.org", "file:///etc/passwd", "bad_url"),
         ("https://demo.org", "https://user:pass@demo.org", "literal_secret"),
-        ("https://demo.org", "http://169.254.169.254", "https_only"),
+        ("https://demo.org", "http://169.254.169.254", "private_host"),
         ("${window.from}", "${env.HOME}", "bad_template"),
         ("${window.from}", "{% for x in y %}", "bad_template"),
         ("$.title", "$..[", "bad_path"),
@@ -173,7 +173,7 @@ fn changes(family: &mut Family) {
         let text = VALID.replacen(find, replacement, 1);
         family.add(Target::Definition, format!("{replacement} instead of {find}"), text, Want::RefusedWith(code));
     }
-    let huge = format!("{}{}", "(a", "{1000}){1000}){1000}");
+    let huge = "(a{1000}){1000}){1000}";
     let rule =
         format!("    errors:\n      - {{ when: {{ status: 400, body: \"({huge}\" }}, then: retry }}\n    fields:");
     family.add(Target::Definition, "a pattern that grows", VALID.replace("    fields:", &rule), Want::Refused);

@@ -1,6 +1,6 @@
 //! Next URLs and `Link` headers: only the origin of the registry, whatever the spelling.
 
-use super::targets::{Target, followed, next_url};
+use super::targets::Target;
 use super::{Family, Want, is};
 
 pub fn build(family: &mut Family) {
@@ -79,6 +79,8 @@ pub fn build(family: &mut Family) {
         ("a fragment", "?cursor=2#frag", "/v1/works?cursor=2&q=heart"),
         ("our key", "?cursor=2&api_key=secret-value", "/v1/works?cursor=2&q=heart"),
         ("our key as another name", "?cursor=2&x=secret-value", "/v1/works?cursor=2&q=heart"),
+        ("our key as a name", "?cursor=2&secret-value=1", "/v1/works?cursor=2&q=heart"),
+        ("our key inside a name", "?cursor=2&user:pas@secret-valuesecr", "/v1/works?cursor=2&q=heart"),
         ("the same parameter twice", "?cursor=2&cursor=3", "/v1/works?cursor=2&cursor=3&q=heart"),
         ("line ends that are encoded", "?cursor=a%0d%0aHost:%20evil", "/v1/works?cursor=a%0D%0AHost%3A%20evil&q=heart"),
         ("an encoded NUL", "?cursor=%00", "/v1/works?cursor=%00&q=heart"),
@@ -128,6 +130,7 @@ fn links(family: &mut Family) {
 
 #[test]
 fn what_is_stored_can_be_followed_and_stays_on_the_origin() {
+    use super::targets::{followed, next_url};
     let mut family = Family::new("next-urls");
     build(&mut family);
     let mut followed_count = 0;

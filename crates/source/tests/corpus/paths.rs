@@ -65,7 +65,7 @@ pub fn build(family: &mut Family) {
         ("a thousand filters", format!("$.a{}", "[?@.a".repeat(700))),
         ("a thousand brackets", format!("$[?{}@.a{}]", "(".repeat(1_500), ")".repeat(1_500))),
         ("a thousand nots", format!("$[?{}@.a]", "!(".repeat(1_500))),
-        ("a hundred alternatives", vec!["$.a"; 100].join(" || ")),
+        ("a hundred alternatives", ["$.a"; 100].join(" || ")),
         ("a hundred pipes", format!("$.a{}", " | trim".repeat(100))),
     ] {
         family.add(Target::JsonPath, format!("JSON path: {name}"), text, Want::Refused);
@@ -78,7 +78,7 @@ pub fn build(family: &mut Family) {
     family.add(Target::JsonPath, "JSON path: forty descents of descents", descents, Want::Refused);
     let selectors = format!("$[{}]", vec!["*"; 1_000].join(","));
     family.add(Target::JsonPath, "JSON path: a thousand wildcards in one step", selectors, Want::Refused);
-    let selectors = format!("${}", format!("[{}]", vec!["*"; 20].join(",")).repeat(6));
+    let selectors = format!("${}", format!("[{}]", ["*"; 20].join(",")).repeat(6));
     family.add(Target::JsonPath, "JSON path: twenty wildcards in each of six steps", selectors, Want::Refused);
     xml(family);
 }
@@ -124,7 +124,7 @@ fn xml(family: &mut Family) {
     ] {
         family.add(Target::XmlPath, format!("XML path: {name}"), text, want);
     }
-    family.add(Target::XmlPath, "XML path: a hundred steps", vec!["a"; 100].join("/"), Want::Refused);
-    family.add(Target::XmlPath, "XML path: sixty-four steps", vec!["*"; 64].join("/"), Want::Nothing);
+    family.add(Target::XmlPath, "XML path: a hundred steps", ["a"; 100].join("/"), Want::Refused);
+    family.add(Target::XmlPath, "XML path: sixty-four steps", ["*"; 64].join("/"), Want::Nothing);
     family.add(Target::XmlPath, "XML path: longer than 4096 bytes", "a".repeat(4097), Want::Refused);
 }

@@ -221,7 +221,7 @@ static FOLLOWED: LazyLock<(Program, Arc<SpecSnapshot>)> = LazyLock::new(|| {
     (Program::compile(&spec).unwrap(), Arc::new(spec))
 });
 
-pub fn next_url(found: &str) -> Result<String, String> {
+static SENT: LazyLock<(Draft, Url, Redactor)> = LazyLock::new(|| {
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let draft = Draft {
         method: Method::Get,
@@ -232,8 +232,12 @@ pub fn next_url(found: &str) -> Result<String, String> {
         paging: vec!["cursor".into()],
         personal: Vec::new(),
     };
-    let base = Url::parse(BASE).unwrap();
-    next::merge(found, &draft, &base, &["api_key".into()], &Redactor::new(["secret-value"]))
+    (draft, Url::parse(BASE).unwrap(), Redactor::new(["secret-value"]))
+});
+
+pub fn next_url(found: &str) -> Result<String, String> {
+    let (draft, base, redactor) = &*SENT;
+    next::merge(found, draft, base, &["api_key".into()], redactor)
 }
 
 /// The URL that a stored position asks for.

@@ -1,5 +1,6 @@
 //! The laws of the ledger, on the real engine and virtual time.
 
+mod registry;
 mod simulation;
 mod sweep;
 

@@ -129,7 +129,7 @@ mod tests {
     fn strings_characters_and_comments_are_not_code() {
         let cases = [
             (r#"let a = "}{"; b"#, "let a =     ; b"),
-            (r##"f(r#"a "}" b"#, 1)"##, "f(           , 1)"),
+            (r##"f(r#"a "}" b"#, 1)"##, "f(            , 1)"),
             (r#"f(b"}", br"{")"#, "f(    ,      )"),
             ("let c = '{'; let d: &'static str", "let c =    ; let d: &'static str"),
             (r"match c { '\'' => 1, '\u{7d}' => 2, '→' => 3 }", "match c {      => 1,          => 2,       => 3 }"),

@@ -67,5 +67,9 @@ fn has_nextest() -> bool {
 }
 
 fn documentation() -> Result<bool> {
-    passed(cargo().args(["doc", "--workspace", "--no-deps", "--quiet"]).env("RUSTDOCFLAGS", "-D warnings"))
+    passed(
+        cargo()
+            .args(["doc", "--workspace", "--no-deps", "--quiet"])
+            .env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"),
+    )
 }
