@@ -36,7 +36,9 @@ fn a_plan_is_read_with_the_version_it_was_made_with() {
         let mut scheduler = Scheduler::new(lab.time.clone(), round as u64);
         let process = lab.process();
         lab.spawn(&mut scheduler, &process, "w".into());
-        (0..10).for_each(|_| drop(scheduler.turn()));
+        for _ in 0..10 {
+            scheduler.turn();
+        }
         // There and back again, so that every edit is one.
         text = if text.contains(to) { text.replace(to, from) } else { text.replacen(from, to, 1) };
         edits += u64::from(lab.publish(file, &text).is_ok());
