@@ -13,8 +13,8 @@ use crate::{checks, meter, seeds};
 
 /// Most memory of the whole process.
 const PEAK_BYTES_MAX: u64 = 256 << 20;
-/// An input that takes longer ends the process.
-const HANG: Duration = Duration::from_secs(20);
+/// An input that takes longer, on a machine that may be busy, ends the process.
+const HANG: Duration = Duration::from_secs(120);
 /// Inputs kept for mutation.
 const KEPT_MAX: usize = 20_000;
 /// Different findings of one run that are saved.
@@ -46,8 +46,8 @@ pub fn fuzz(name: &str, options: &Options) -> ExitCode {
     let mut random = Random::new(options.seed);
     let (mut runs, mut slowest, mut slow) = (0u64, Duration::ZERO, 0u64);
     let first = pool.len() as u64;
-    let started = Instant::now();
-    let mut shown = started;
+    let started = meter::Computed::start();
+    let mut shown = Instant::now();
     while runs < options.runs && (runs % 64 != 0 || started.elapsed() < options.time) {
         // The seeds themselves first, then changes of them.
         let input = match usize::try_from(runs) {
@@ -64,8 +64,11 @@ pub fn fuzz(name: &str, options: &Options) -> ExitCode {
         }
         let began = Instant::now();
         let result = std::panic::catch_unwind(|| checks::check(name, &input));
-        let took = began.elapsed();
+        let mut took = began.elapsed();
         runs += 1;
+        if took > SLOW {
+            took = again(name, &input);
+        }
         if took > SLOW {
             slow += 1;
             report(name, &format!("took {took:?}"), &input, &mut found, "slow");
@@ -88,7 +91,7 @@ pub fn fuzz(name: &str, options: &Options) -> ExitCode {
     watched.run.store(0, Ordering::Release);
     let (seconds, peak) = (started.elapsed().as_secs_f64(), meter::peak_bytes());
     println!(
-        "{name}: {runs} runs in {seconds:.0} s, seed {}, {} inputs kept, {} ends, slowest {slowest:?}, peak {} MB, {} found, {slow} slow",
+        "{name}: {runs} runs in {seconds:.0} CPU s, seed {}, {} inputs kept, {} ends, slowest {slowest:?}, peak {} MB, {} found, {slow} slow",
         options.seed,
         pool.len(),
         ends.len(),
@@ -97,6 +100,14 @@ pub fn fuzz(name: &str, options: &Options) -> ExitCode {
     );
     let clean = found.is_empty() && peak <= PEAK_BYTES_MAX;
     if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What the input takes to compute: a busy machine makes any input look slow.
+fn again(name: &str, input: &[u8]) -> Duration {
+    let computed = meter::Computed::start();
+    // How it ends was seen already; only the time counts here.
+    let _ = std::panic::catch_unwind(|| checks::check(name, input));
+    computed.elapsed()
 }
 
 /// Ends the process when an input does not come back.
