@@ -13,7 +13,7 @@ use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
 use patra_engine::planner::{Planner, Trigger, definition_of};
 use patra_source::EnvFileSecrets;
-use patra_store::{Durability, Options, SqliteStore};
+use patra_store::{Durability, Options, Store};
 
 use crate::cli::TriggerArgs;
 use crate::clock::{SystemClock, SystemRandom};
@@ -24,7 +24,7 @@ pub const BUILT_IN: &str = "built-in";
 
 /// An open database with everything around it.
 pub struct Desk {
-    pub store: Arc<SqliteStore>,
+    pub store: Arc<Store>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
 }
@@ -36,7 +36,7 @@ impl Desk {
         let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
         let mut options = Options::new(clock.clone(), random.next_u64());
         options.durability = durability;
-        let store = SqliteStore::open(place_of(database)?, options)
+        let store = Store::open(place_of(database)?, options)
             .await
             .map_err(|error| Failure::new(Exit::Database, format!("cannot open the database `{database}`: {error}")))?;
         let desk = Desk { store, clock, random };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use patra_core::id::Id;
 use patra_core::ports::{
-    BatchCommit, Committed, Finished, Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass, NewPlan,
-    PlanView, PlanningView, Published, Release, SliceOutcome, Split,
+    BatchCommit, Claim, Committed, Finished, Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass,
+    NewPlan, PlanView, PlanningView, Published, Release, SliceOutcome, Split,
 };
 use patra_core::time::{Span, Timestamp};
 use tokio::runtime::Handle;
@@ -53,14 +53,8 @@ impl Ledger for BlockingLedger {
         self.runtime.block_on(self.inner.plan(plan))
     }
 
-    async fn acquire_tasks(
-        &self,
-        who: &str,
-        limit: u32,
-        ttl: Span,
-        only: Option<&str>,
-    ) -> Result<Vec<Leased>, LedgerError> {
-        self.runtime.block_on(self.inner.acquire_tasks(who, limit, ttl, only))
+    async fn acquire_tasks(&self, claim: &Claim) -> Result<Vec<Leased>, LedgerError> {
+        self.runtime.block_on(self.inner.acquire_tasks(claim))
     }
 
     async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError> {

@@ -127,7 +127,7 @@ pub(crate) async fn once(store: Arc<Inner>, lease: Lease, page: Arc<Prepared>) -
 }
 
 async fn commit_in(tx: &mut Tx, store: &Inner, lease: &Lease, page: &Prepared) -> Result<Committed, DbError> {
-    let now = store.now();
+    let now = tx.now();
     store.fail.hit("t1.fence")?;
     let row = fence(tx, lease, page, now).await?;
     let state = row.code("status_code", BatchState::from_code)?;

@@ -41,22 +41,26 @@ pub(crate) const WAIVED: &str = "-- waiver.read
 pub(crate) const READ_CURSOR: &str = "-- cursor.read
     SELECT id, normalized_instant, version, observed_max_value, finished_to FROM ing_cursor
      WHERE namespace_hash = :namespace";
+/// As [`READ_CURSOR`], kept as it is until the commit.
+const LOCK_CURSOR: &str = "-- cursor.lock
+    SELECT id, normalized_instant, version, observed_max_value, finished_to FROM ing_cursor
+     WHERE namespace_hash = :namespace {for_update}";
 const INSERT_EVENT: &str = "-- cursor_event.insert
     INSERT INTO ing_cursor_event (id, provenance_code, endpoint_name, operation_code, cursor_key, namespace_scope_code,
         namespace_key, namespace_hash, cursor_type_code, event_no, direction_code, cause_code, prev_value, new_value,
         prev_instant, new_instant, observed_max_value, window_from, window_to, idempotent_key, schedule_instance_id,
         plan_id, slice_id, task_id, run_id, batch_id, expr_hash, record_remarks, created_at)
     VALUES (:id, :provenance, :endpoint, :operation, :cursor_key, :scope, :namespace_key, :namespace, 'TIME', :event_no,
-        :direction, :cause, :prev, :next, :prev, :next, :observed_max, :window_from, :window_to, :key, :instance, :plan,
+        :direction, :cause, :prev_text, :next_text, :prev, :next, :observed_max, :window_from, :window_to, :key, :instance, :plan,
         :slice, :task, :run, :batch, :expr_hash, :remarks, :now)";
 const INSERT_CURSOR: &str = "-- cursor.insert
     INSERT INTO ing_cursor (id, provenance_code, endpoint_name, operation_code, cursor_key, namespace_scope_code,
         namespace_key, namespace_hash, cursor_type_code, cursor_value, normalized_instant, observed_max_value, version,
         schedule_instance_id, plan_id, slice_id, task_id, run_id, batch_id, expr_hash, created_at, updated_at)
-    VALUES (:id, :provenance, :endpoint, :operation, :cursor_key, :scope, :namespace_key, :namespace, 'TIME', :next,
-        :next, :observed_max, :version, :instance, :plan, :slice, :task, :run, :batch, :expr_hash, :now, :now)";
+    VALUES (:id, :provenance, :endpoint, :operation, :cursor_key, :scope, :namespace_key, :namespace, 'TIME',
+        :next_text, :next, :observed_max, :version, :instance, :plan, :slice, :task, :run, :batch, :expr_hash, :now, :now)";
 pub(crate) const MOVE_CURSOR: &str = "-- cursor.move
-    UPDATE ing_cursor SET cursor_value = :next, normalized_instant = :next, observed_max_value = :observed_max,
+    UPDATE ing_cursor SET cursor_value = :next_text, normalized_instant = :next, observed_max_value = :observed_max,
         version = :version, schedule_instance_id = :instance, plan_id = :plan, slice_id = :slice, task_id = :task,
         run_id = :run, batch_id = :batch, expr_hash = :expr_hash, updated_at = :now
      WHERE namespace_hash = :namespace AND version = :seen";
@@ -96,7 +100,8 @@ pub(crate) async fn walk(
     mover: &Mover,
 ) -> Result<Option<(Timestamp, Timestamp)>, DbError> {
     let hash = namespace.hash();
-    let cursor = read_cursor(tx, hash).await?;
+    // Locked before the slices are read: of two slices that finish together the second sees the first.
+    let cursor = read_cursor(tx, LOCK_CURSOR, hash).await?;
     let from = cursor.as_ref().map_or(origin, |cursor| cursor.watermark);
     // By itself a slice elsewhere cannot lengthen the prefix; the one that closes the gap finds it in the table.
     let elsewhere = mover.window.is_some_and(|window| from < window.from() || window.to() <= from);
@@ -144,12 +149,13 @@ struct Step<'a> {
 async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: &Mover) -> Result<(), DbError> {
     let seen = step.cursor.map_or(0, |cursor| cursor.version);
     let version = seen + 1;
-    let now = store.now();
+    let now = tx.now();
     let observed_max = mover.observed_max.max(step.cursor.and_then(|cursor| cursor.observed_max));
     let lease = mover.lease.as_ref();
     let common = params! {
         namespace: step.hash,
         next: step.next,
+        next_text: step.next.to_string(),
         observed_max: observed_max,
         instance: mover.instance,
         plan: lease.map(|lease| lease.plan),
@@ -176,6 +182,7 @@ async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: &Mover) -> 
         direction: if step.namespace.operation == Operation::Backfill { "BACKFILL" } else { "FORWARD" },
         cause: step.cause.as_str(),
         prev: step.prev,
+        prev_text: step.prev.to_string(),
         window_from: mover.window.map(|window| window.from()),
         window_to: mover.window.map(|window| window.to()),
         key: event_key(step, version),
@@ -265,8 +272,8 @@ async fn waived(tx: &mut Tx, namespace: Hash32, after: Timestamp) -> Result<Vec<
     rows.iter().map(|row| Ok(row.window()?)).collect()
 }
 
-async fn read_cursor(tx: &mut Tx, namespace: Hash32) -> Result<Option<Cursor>, DbError> {
-    let Some(row) = tx.row("ing_cursor", READ_CURSOR, params! { namespace: namespace }).await? else {
+async fn read_cursor(tx: &mut Tx, text: &'static str, namespace: Hash32) -> Result<Option<Cursor>, DbError> {
+    let Some(row) = tx.row("ing_cursor", text, params! { namespace: namespace }).await? else {
         return Ok(None);
     };
     Ok(Some(Cursor {
@@ -300,7 +307,7 @@ pub(crate) async fn planning_view(store: Arc<Inner>, namespace: Namespace) -> Re
 
 async fn view_in(tx: &mut Tx, namespace: &Namespace) -> Result<PlanningView, DbError> {
     let hash = namespace.hash();
-    let cursor = read_cursor(tx, hash).await?;
+    let cursor = read_cursor(tx, READ_CURSOR, hash).await?;
     let finished_to = cursor.as_ref().and_then(|cursor| cursor.finished_to);
     let after = finished_to.unwrap_or(Timestamp::MIN);
     let live = tx.row("ing_plan", LIVE_PLAN, params! { live_key: hash }).await?;

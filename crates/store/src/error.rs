@@ -13,6 +13,8 @@ pub enum StoreError {
         "the database has schema version {found}, this build of patra knows versions up to {known}: use a newer build"
     )]
     TooNew { found: i64, known: i64 },
+    #[error("the database lacks schema version {wanted}: run `patra migrate` with a role that may change tables")]
+    TooOld { wanted: i64 },
     #[error("migration {version} ({name}) was applied to this database with another content")]
     Changed { version: i64, name: String },
     #[error("migration {version} ({name}) failed: {message}")]

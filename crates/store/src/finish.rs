@@ -110,7 +110,7 @@ pub(crate) async fn once(store: Arc<Inner>, lease: Lease, outcome: Arc<SliceOutc
 }
 
 async fn finish_in(tx: &mut Tx, store: &Inner, lease: &Lease, outcome: &SliceOutcome) -> Result<Finished, DbError> {
-    let now = store.now();
+    let now = tx.now();
     let ending = Ending::of(outcome);
     store.fail.hit("t2.fence")?;
     if !end_task(tx, lease, &ending, now).await? {
@@ -231,7 +231,7 @@ async fn credit(
         provenance: &plan.namespace.provenance,
         endpoint: &plan.namespace.endpoint,
         behind: source_behind.micros().max(0),
-        now: store.now(),
+        now: tx.now(),
     };
     tx.execute(SOURCE_BEHIND, behind).await?;
     let origin = match plan.namespace.operation {

@@ -1,20 +1,25 @@
 //! Every statement whose cost must not grow with the ledger, with the index it must use.
 
-use crate::{claim, commit, coverage, finish, inspect, pass, plan, records, rows};
+use crate::{claim, commit, coverage, finish, inspect, pass, plan, queue, records, rows};
 
 /// (statement, index). `PK` is the primary key.
 pub(crate) const HOT: &[(&str, &str)] = &[
     (plan::LIVE_PLAN, "uk_plan_live"),
     (plan::PLAN_BY_KEY, "uk_plan_key"),
-    (claim::DUE, "idx_task_queue"),
-    (claim::EXPIRED, "idx_task_queue"),
+    (queue::NEXT_PROVENANCE, "idx_task_claim"),
+    (queue::NEXT_ENDPOINT, "idx_task_claim"),
+    (queue::NEXT_OPERATION, "idx_task_claim"),
+    (queue::NEXT_PRIORITY, "idx_task_claim"),
+    (queue::DUE, "idx_task_claim"),
+    (queue::EXPIRED, "idx_task_queue"),
+    (queue::NEXT_QUEUED, "idx_task_claim"),
+    (queue::LEASES, "idx_task_queue"),
+    (queue::PLAN_FORMAT, "PK"),
     (claim::TAKE, "PK"),
     (claim::READ_TASK, "PK"),
     (claim::OPEN_RUNS, "idx_run_task_status"),
     (claim::TRACE, "idx_batch_task"),
     (claim::RENEW, "PK"),
-    (claim::NEXT_QUEUED, "idx_task_queue"),
-    (claim::NEXT_EXPIRED, "idx_task_queue"),
     (rows::SKIP_BATCHES, "idx_batch_task"),
     (rows::END_RUN, "PK"),
     (commit::FENCE, "PK"),
@@ -40,7 +45,7 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (coverage::WAIVED, "idx_waiver_ns"),
     (coverage::READ_CURSOR, "uk_cursor_hash"),
     (coverage::MOVE_CURSOR, "uk_cursor_hash"),
-    (coverage::QUEUED_COUNT, "idx_task_src_op"),
+    (coverage::QUEUED_COUNT, "idx_task_claim"),
     (inspect::RECORD_OF_SOURCE, "uk_record"),
     (inspect::NEXT_SOURCE, "uk_record"),
 ];

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use patra_core::id::Id;
 use patra_core::ports::{
-    BatchCommit, Committed, Finished, Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass, NewPlan,
-    PlanView, PlanningView, Published, Release, SliceOutcome, Split,
+    BatchCommit, Claim, Committed, Finished, Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass,
+    NewPlan, PlanView, PlanningView, Published, Release, SliceOutcome, Split,
 };
 use patra_core::time::{Span, Timestamp};
 
 use crate::db::Tx;
 use crate::error::DbError;
-use crate::store::{Inner, SqliteStore};
+use crate::store::{Inner, Store};
 use crate::value::params;
 use crate::{claim, commit, coverage, finish, pass, plan, worker};
 
@@ -20,7 +20,7 @@ const ID_LIST: &str = "-- batch.id_list
     SELECT id, id_list FROM ing_task_run_batch WHERE id = :batch";
 
 #[async_trait]
-impl Ledger for SqliteStore {
+impl Ledger for Store {
     fn database_now(&self) -> Timestamp {
         self.inner.now()
     }
@@ -29,7 +29,7 @@ impl Ledger for SqliteStore {
         let owner: Arc<str> = owner.into();
         self.retried("lease_worker_slot", move |store| {
             let owner = owner.clone();
-            async move { worker::lease(&store.db, &owner, store.now(), ttl).await }
+            async move { worker::lease(&store.db, &owner, ttl).await }
         })
         .await
     }
@@ -56,15 +56,9 @@ impl Ledger for SqliteStore {
         self.retried("plan", move |store| plan::read(store, plan)).await
     }
 
-    async fn acquire_tasks(
-        &self,
-        who: &str,
-        limit: u32,
-        ttl: Span,
-        only: Option<&str>,
-    ) -> Result<Vec<Leased>, LedgerError> {
-        let (who, only): (Arc<str>, Arc<str>) = (who.into(), only.unwrap_or_default().into());
-        self.retried("acquire_tasks", move |store| claim::acquire(store, who.clone(), limit, ttl, only.clone())).await
+    async fn acquire_tasks(&self, claim: &Claim) -> Result<Vec<Leased>, LedgerError> {
+        let claim = Arc::new(claim.clone());
+        self.retried("acquire_tasks", move |store| claim::acquire(store, claim.clone())).await
     }
 
     async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError> {

@@ -1,6 +1,6 @@
-//! The SQL side of the ports. Today SQLite; one text per statement serves the other databases too.
+//! The SQL side of the ports, on SQLite, PostgreSQL and MySQL or MariaDB: one text per statement for all of them.
 //!
-//! [`SqliteStore`] keeps the ledger ([`patra_core::ports::Ledger`]), the registry and the read side. Every step is
+//! [`Store`] keeps the ledger ([`patra_core::ports::Ledger`]), the registry and the read side. Every step is
 //! one transaction in a task of its own: a caller that goes away cannot leave one open, and a step that fails leaves
 //! nothing behind. Reading order: `plan` publishes, `claim` leases, `commit` is T1, `finish` is T2,
 //! `coverage` moves the watermark.
@@ -21,6 +21,7 @@ mod ledger;
 mod migrate;
 mod pass;
 mod plan;
+mod queue;
 mod records;
 mod registry;
 mod rows;
@@ -32,4 +33,4 @@ mod value;
 mod worker;
 
 pub use error::StoreError;
-pub use store::{Durability, Options, SqliteStore};
+pub use store::{Durability, Options, Store, Time};

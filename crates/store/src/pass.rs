@@ -44,7 +44,7 @@ pub(crate) async fn begin_pass(store: Arc<Inner>, lease: Lease, pass: Arc<NewPas
 }
 
 async fn begin_pass_in(tx: &mut Tx, store: &Inner, lease: &Lease, pass: &NewPass) -> Result<(), DbError> {
-    let now = store.now();
+    let now = tx.now();
     let first = &pass.first;
     let fenced = params! {
         pass_no: first.pass_no,
@@ -84,7 +84,7 @@ pub(crate) async fn release(store: Arc<Inner>, lease: Lease, release: Arc<Releas
 }
 
 async fn release_in(tx: &mut Tx, store: &Inner, lease: &Lease, release: &Release) -> Result<(), DbError> {
-    let now = store.now();
+    let now = tx.now();
     let queued = TaskState::Running.on(TaskEvent::Released)?;
     let error = release.failed.then_some(release.reason.as_str());
     let row = params! {
@@ -118,7 +118,7 @@ pub(crate) async fn split(store: Arc<Inner>, lease: Lease, split: Arc<Split>) ->
 }
 
 async fn split_in(tx: &mut Tx, store: &Inner, lease: &Lease, split: &Split) -> Result<(), DbError> {
-    let now = store.now();
+    let now = tx.now();
     let remarks = split_remark(&split.reason, split.children.len());
     let ending = Ending {
         task: TaskEvent::Gave,

@@ -1,5 +1,6 @@
 //! The ledger: every method is one transaction, and its first sentence is the invariant it keeps.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -145,6 +146,39 @@ pub enum Published {
     Created(Id),
     /// A plan of this namespace is live, or the same trigger was published before.
     Existing(Id),
+}
+
+/// What claims take turns over.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Partition {
+    pub provenance: String,
+    pub endpoint: String,
+    pub operation: String,
+}
+
+/// What an executor asks for. It asks only for as many tasks as it has room for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub who: String,
+    pub limit: u32,
+    pub ttl: Span,
+    /// Only tasks of this provenance.
+    pub only: Option<String>,
+    /// Most tasks of one partition that this executor runs at a time.
+    pub partition_max: u32,
+    /// What it runs already.
+    pub running: BTreeMap<Partition, u32>,
+}
+
+impl Claim {
+    pub fn new(who: &str, limit: u32, ttl: Span) -> Claim {
+        Claim { who: who.to_owned(), limit, ttl, only: None, partition_max: u32::MAX, running: BTreeMap::new() }
+    }
+
+    /// How many more tasks of this partition the executor takes.
+    pub fn room(&self, partition: &Partition) -> u32 {
+        self.partition_max.saturating_sub(self.running.get(partition).copied().unwrap_or(0))
+    }
 }
 
 /// The right to write for one task. Only [`Ledger::acquire_tasks`] makes one; epoch and run UUID fence late writers.
@@ -384,15 +418,9 @@ pub trait Ledger: Send + Sync {
 
     async fn plan(&self, plan: Id) -> Result<PlanView, LedgerError>;
 
-    /// Leases up to `limit` due tasks, each to one holder, with a higher epoch and a fresh run. Only tasks of the
-    /// source `only`, when given.
-    async fn acquire_tasks(
-        &self,
-        who: &str,
-        limit: u32,
-        ttl: Span,
-        only: Option<&str>,
-    ) -> Result<Vec<Leased>, LedgerError>;
+    /// Leases due tasks, each to one holder, with a higher epoch and a fresh run: the highest priority first, taking
+    /// turns over partitions.
+    async fn acquire_tasks(&self, claim: &Claim) -> Result<Vec<Leased>, LedgerError>;
 
     /// When the next task can be claimed: now, later (a due time or the end of a lease), or never.
     async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError>;

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt;
 use patra_core::failpoint::Failpoints;
 use patra_core::id::{Id, IdGen};
-use patra_core::ports::{Clock, Gate, Leased, Ledger, LedgerError, PlanView, Random, Source};
+use patra_core::ports::{Claim, Clock, Gate, Leased, Ledger, LedgerError, PlanView, Random, Source};
 use patra_core::time::{Span, Timestamp};
 use tokio_util::sync::CancellationToken;
 
@@ -85,8 +85,8 @@ impl Executor {
 
     /// Takes and runs one task; false when none was due.
     pub async fn work_once(&self, who: &str) -> Result<bool, LedgerError> {
-        let ttl = self.outside.settings.lease_ttl;
-        let taken = match self.outside.ledger.acquire_tasks(who, 1, ttl, self.only.as_deref()).await {
+        let claim = Claim { only: self.only.clone(), ..Claim::new(who, 1, self.outside.settings.lease_ttl) };
+        let taken = match self.outside.ledger.acquire_tasks(&claim).await {
             Ok(taken) => taken,
             Err(error @ (LedgerError::Unavailable { .. } | LedgerError::Struck(_))) => {
                 // Claims pause while the database is away or full; nothing is lost by waiting.
@@ -103,7 +103,9 @@ impl Executor {
 
     async fn idle_until(&self, due: Timestamp) {
         let clock = &self.outside.clock;
-        let until = due.min(clock.now().plus(self.outside.settings.poll)).max(clock.now().plus(Span::from_millis(1)));
+        // Due times are the database's; how long to wait is counted here.
+        let wait = due.since(self.outside.ledger.database_now());
+        let until = clock.now().plus(wait.min(self.outside.settings.poll).max(Span::from_millis(1)));
         futures::select_biased! {
             () = self.stop.cancelled().fuse() => {}
             () = clock.sleep_until(until).fuse() => {}

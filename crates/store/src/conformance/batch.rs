@@ -123,7 +123,9 @@ pub(super) async fn a_bad_record_is_kept_apart_with_its_reason(bench: Bench) {
     page.bad = vec![BadItem { raw: Bytes::from(vec![0xff; 100 * 1024]), ..bad("b") }, BadItem { id: None, ..bad("") }];
     let counts = bench.commit(&leased.lease, page).await.counts;
     assert_eq!((counts.inserted, counts.quarantined), (1, 2));
-    let kept = bench.column("SELECT COALESCE(provider_id, 'none') || ':' || reason_code || ':' || LENGTH(raw) FROM ing_quarantine ORDER BY id");
+    let kept = bench.column(
+        "SELECT COALESCE(provider_id, 'none'), ':', reason_code, ':', LENGTH(raw) FROM ing_quarantine ORDER BY id",
+    );
     assert_eq!(kept.await, ["b:MISSING_FIELD:65536", "none:MISSING_FIELD:2"]);
 }
 
@@ -144,7 +146,7 @@ pub(super) async fn ids_not_returned_are_counted_until_they_are_found(bench: Ben
     let mut second = bench.page(page.next.as_ref().unwrap(), vec![record("y", 1, "found")], None);
     second.missing = vec!["x".into()];
     bench.commit(&leased.lease, second).await;
-    let seen = bench.column("SELECT provider_id || sightings || status_code FROM ing_missing_id ORDER BY provider_id");
+    let seen = bench.column("SELECT provider_id, sightings, status_code FROM ing_missing_id ORDER BY provider_id");
     assert_eq!(seen.await, ["x2OPEN", "y1FOUND"]);
     let wait = bench.one("SELECT next_try_at FROM ing_missing_id WHERE provider_id = 'x'").await;
     assert_eq!(wait.parse(), Ok(bench.now().plus(patra_core::time::Span::DAY)));
@@ -164,7 +166,7 @@ pub(super) async fn a_body_is_kept_once_and_reads_back(bench: Bench) {
     assert_eq!(rows.len(), 1);
     let unpacked = zstd::bulk::decompress(rows[0].bytes("body_zstd").unwrap(), text.len()).unwrap();
     assert_eq!(unpacked, text.as_bytes());
-    let hashes = bench.one("SELECT COUNT(DISTINCT body_hash) || COUNT(body_hash) FROM ing_task_run_batch").await;
+    let hashes = bench.one("SELECT COUNT(DISTINCT body_hash), COUNT(body_hash) FROM ing_task_run_batch").await;
     assert_eq!(hashes, "12");
 }
 

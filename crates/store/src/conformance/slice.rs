@@ -27,7 +27,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
 /// Events number 1..n, each begins where the last ended, and the cursor is the last.
 async fn assert_chained(bench: &Bench) {
     let events = bench
-        .column("SELECT event_no || ' ' || prev_value || ' ' || new_value FROM ing_cursor_event WHERE operation_code = 'HARVEST' ORDER BY event_no")
+        .column("SELECT event_no, ' ', prev_value, ' ', new_value FROM ing_cursor_event WHERE operation_code = 'HARVEST' ORDER BY event_no")
         .await;
     let mut last = at(0).to_string();
     for (at, event) in events.iter().enumerate() {
@@ -37,7 +37,7 @@ async fn assert_chained(bench: &Bench) {
         assert!(parts[2] > parts[1], "{event}");
         last = parts[2].to_owned();
     }
-    let cursor = bench.column("SELECT version || ' ' || cursor_value FROM ing_cursor WHERE operation_code = 'HARVEST'");
+    let cursor = bench.column("SELECT version, ' ', cursor_value FROM ing_cursor WHERE operation_code = 'HARVEST'");
     let want: Vec<String> = if events.is_empty() { vec![] } else { vec![format!("{} {last}", events.len())] };
     assert_eq!(cursor.await, want);
 }
@@ -77,7 +77,7 @@ pub(super) async fn a_failed_slice_stops_the_watermark_and_a_later_plan_moves_it
     let remarks: serde_json::Value =
         serde_json::from_str(&bench.one("SELECT record_remarks FROM ing_plan").await).unwrap();
     assert_eq!(remarks, json!({"sliceCount": 3, "outcomes": {"SUCCEEDED": 2, "FAILED": 1}}));
-    let ends = "SELECT t.status_code || s.status_code || COALESCE(s.reason, '') || COALESCE(t.error, '')
+    let ends = "SELECT t.status_code, s.status_code, COALESCE(s.reason, ''), COALESCE(t.error, '')
         FROM ing_task t JOIN ing_plan_slice s ON s.id = t.slice_id WHERE t.status_code = 'FAILED'";
     assert_eq!(bench.one(ends).await, "FAILEDFAILEDDENIED403");
     bench.publish(&[(20, 30), (30, 40)]).await;
@@ -131,7 +131,7 @@ pub(super) async fn the_last_slice_completes_the_plan_and_frees_the_namespace(be
     let partial = SliceOutcome::Partial { reason: "PASSES".into() };
     assert!(bench.store.finish_slice(&leased[1].lease, partial).await.unwrap().plan_completed);
     assert_eq!(
-        bench.one("SELECT status_code || open_slice_count FROM ing_plan WHERE live_key IS NULL").await,
+        bench.one("SELECT status_code, open_slice_count FROM ing_plan WHERE live_key IS NULL").await,
         "COMPLETED0"
     );
     assert_eq!(bench.store.next_due(None).await, Ok(None));
@@ -165,13 +165,11 @@ pub(super) async fn a_waiver_moves_the_watermark_by_its_own_cause(bench: Bench) 
     let harvest = namespace(Operation::Harvest);
     assert_eq!(bench.store.reconcile(&harvest, LAG, at(0)).await, Ok(false));
     bench
-        .change(&format!(
+        .change_with(
             "INSERT INTO ing_waiver (id, namespace_hash, window_from, window_to, actor, reason, created_at)
-             VALUES (1, x'{}', '{}', '{}', 'me', 'gone', '')",
-            harvest.hash(),
-            at(20),
-            at(40)
-        ))
+             VALUES (1, ?, ?, ?, 'me', 'gone', ?)",
+            vec![harvest.hash().into(), at(20).into(), at(40).into(), bench.now().into()],
+        )
         .await;
     for point in ["reconcile.begin", "reconcile.commit"] {
         bench.arm(point, Strike::Error);

@@ -25,13 +25,10 @@ pub(super) async fn children_replace_their_parent(bench: Bench) {
     split(&bench, &leased.lease, children).await.expect("a repeated split has happened");
     let lost = LedgerError::LeaseLost { task: leased.lease.task };
     assert_eq!(bench.store.renew(&leased.lease, TTL).await, Err(lost));
-    assert_eq!(
-        bench.one("SELECT slice_count || ':' || open_slice_count || status_code FROM ing_plan").await,
-        "3:2READY"
-    );
+    assert_eq!(bench.one("SELECT slice_count, ':', open_slice_count, status_code FROM ing_plan").await, "3:2READY");
     let states = bench.column("SELECT status_code FROM ing_plan_slice ORDER BY id").await;
     assert_eq!(states, ["SPLIT", "DISPATCHED", "DISPATCHED"]);
-    assert_eq!(bench.one("SELECT status_code || reason FROM ing_task_run").await, "PARTIALSPLIT");
+    assert_eq!(bench.one("SELECT status_code, reason FROM ing_task_run").await, "PARTIALSPLIT");
     assert_eq!(bench.one("SELECT status_code FROM ing_task_run_batch").await, "SKIPPED");
     let parent = format!("SELECT COUNT(*) FROM ing_plan_slice WHERE parent_slice_id = {}", leased.lease.slice);
     assert_eq!(bench.one(&parent).await, "2");

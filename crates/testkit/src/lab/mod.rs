@@ -23,7 +23,7 @@ use patra_sim::transport::{HOST, SeededRandom, SimTransport};
 use patra_sim::vtime::{Scheduler, Turn, VirtualTime};
 use patra_sim::{FaultLevel, FaultPlan, SharedWorld, Source, World, WorldPlan};
 use patra_source::{EnvFileSecrets, SourceReader};
-use patra_store::{Durability, Options, SqliteStore};
+use patra_store::{Durability, Options, Store};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -86,7 +86,7 @@ pub struct Lab {
     pub runtime: Runtime,
     pub time: VirtualTime,
     pub world: SharedWorld,
-    pub store: Arc<SqliteStore>,
+    pub store: Arc<Store>,
     pub ledger: Arc<dyn Ledger>,
     pub failpoints: Failpoints,
     notices: Arc<dyn Notices>,
@@ -121,7 +121,7 @@ impl Lab {
         options.durability = Durability::Normal;
         options.failpoints = failpoints.clone();
         let place = plan.database.to_string_lossy().into_owned();
-        let store = runtime.block_on(SqliteStore::open(&place, options)).map_err(|error| error.to_string())?;
+        let store = runtime.block_on(Store::open(&place, options)).map_err(|error| error.to_string())?;
         let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.handle().clone()));
         let stop = CancellationToken::new();
         let lab = Lab { plan, runtime, time, world, store, ledger, failpoints, notices, stop, starts: 0 };
