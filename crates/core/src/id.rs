@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ports::Clock;
+use crate::time::Timestamp;
 
 /// 2024-01-01T00:00:00Z, the zero of the milliseconds in an id.
 const EPOCH_MILLIS: i64 = 1_704_067_200_000;
@@ -22,6 +23,14 @@ pub const SLOTS: u16 = 1 << SLOT_BITS;
 /// Name of one row. JSON prints it as a string, because JavaScript cannot hold 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Id(pub i64);
+
+impl Id {
+    /// Below every id made at or after this time, as far as clocks agree.
+    pub fn floor(at: Timestamp) -> Id {
+        let millis = (at.micros() / 1_000 - EPOCH_MILLIS).clamp(0, (1 << 41) - 1);
+        Id(millis << (SLOT_BITS + SEQUENCE_BITS))
+    }
+}
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
