@@ -80,6 +80,9 @@ pub enum Command {
     /// Rate limits
     #[command(subcommand)]
     Gate(NounCommand),
+    /// Changes on their way to the outside
+    #[command(subcommand)]
+    Outbox(crate::commands::outbox::OutboxCommand),
     /// What is stored, how far, and what is wrong
     Status,
     /// Check this installation

@@ -60,6 +60,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Record(command) => commands::nouns::run(global, Noun::Record, command).await,
         Command::Quarantine(command) => commands::nouns::run(global, Noun::Quarantine, command).await,
         Command::Gate(command) => commands::gate::run(global, command).await,
+        Command::Outbox(command) => commands::outbox::run(global, command).await,
         Command::Status => commands::status::run(global).await,
         Command::Doctor(args) => commands::doctor::run(global, args).await,
         Command::Sim(command) => commands::sim::run(global, command).await,

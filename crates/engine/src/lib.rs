@@ -4,6 +4,7 @@
 //! simulation on virtual time runs exactly this code.
 
 pub mod executor;
+pub mod fleet_gate;
 pub mod gate;
 pub mod notice;
 pub mod planner;

@@ -1,6 +1,6 @@
 //! Every statement whose cost must not grow with the ledger, with the index it must use.
 
-use crate::{claim, commit, coverage, finish, inspect, outbox, outbox_kept, pass, plan, queue, records, rows};
+use crate::{claim, commit, coverage, finish, gate, inspect, outbox, outbox_kept, pass, plan, queue, records, rows};
 
 /// (statement, index). `PK` is the primary key.
 pub(crate) const HOT: &[(&str, &str)] = &[
@@ -48,6 +48,10 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (coverage::QUEUED_COUNT, "idx_task_claim"),
     (inspect::RECORD_OF_SOURCE, "uk_record"),
     (inspect::NEXT_SOURCE, "uk_record"),
+    (gate::READ_MODE, "PK"),
+    (gate::CHANGE_MODE, "PK"),
+    (gate::READ_RATE, "sqlite_autoindex_ing_rate_1"),
+    (gate::WRITE_RATE, "sqlite_autoindex_ing_rate_1"),
     (outbox::UNSHARDED, "idx_outbox_shard"),
     (outbox::SET_SHARD, "PK"),
     (outbox::TAKE_SHARD, "PK"),

@@ -14,6 +14,7 @@ mod db;
 mod dialect;
 mod error;
 mod finish;
+mod gate;
 #[cfg(test)]
 mod hot;
 mod inspect;
