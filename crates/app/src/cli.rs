@@ -22,9 +22,9 @@ pub struct Cli {
 
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// Where everything is kept: a path or `sqlite:PATH`
-    #[arg(long, global = true, env = "PATRA_DATABASE", default_value = "patra.db", value_name = "URL")]
-    pub database: String,
+    /// Where everything is kept: a path, `sqlite:PATH`, `postgres://…` or `mysql://…` [default: patra.db]
+    #[arg(long, global = true, env = "PATRA_DATABASE", hide_env_values = true, value_name = "URL")]
+    pub database: Option<String>,
     /// Answer in JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -34,6 +34,13 @@ pub struct Global {
     /// No progress, only the result
     #[arg(short, long, global = true)]
     pub quiet: bool,
+}
+
+impl Global {
+    /// The database that was named, or the usual one.
+    pub fn database(&self) -> &str {
+        self.database.as_deref().unwrap_or("patra.db")
+    }
 }
 
 #[derive(Debug, Subcommand)]

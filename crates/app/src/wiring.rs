@@ -36,9 +36,7 @@ impl Desk {
         let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
         let mut options = Options::new(clock.clone(), random.next_u64());
         options.durability = durability;
-        let store = Store::open(place_of(database)?, options)
-            .await
-            .map_err(|error| Failure::new(Exit::Database, format!("cannot open the database `{database}`: {error}")))?;
+        let store = Store::open(place_of(database)?, options).await.map_err(|error| unopened(database, &error))?;
         let desk = Desk { store, clock, random };
         desk.apply_catalogue().await?;
         Ok(desk)
@@ -47,7 +45,7 @@ impl Desk {
     /// Opens a database that must be there already; for commands that only read.
     pub async fn open_existing(database: &str) -> Result<Desk, Failure> {
         let place = place_of(database)?;
-        if place != ":memory:" && !Path::new(place).exists() {
+        if !is_there(place) {
             let missing = Failure::new(Exit::NotFound, format!("there is no database `{place}`"));
             return Err(missing.hint("`patra harvest SOURCE` makes one; `--database` names another"));
         }
@@ -56,7 +54,7 @@ impl Desk {
 
     /// Opens the database if it is there; else looks at the built-in sources alone and makes no file.
     pub async fn open_to_look(database: &str) -> Result<Desk, Failure> {
-        let there = Path::new(place_of(database)?).exists();
+        let there = is_there(place_of(database)?);
         Desk::open(if there { database } else { ":memory:" }, Durability::Full).await
     }
 
@@ -132,16 +130,33 @@ pub fn read_definition(path: &Path) -> Result<(Definition, String), Failure> {
     Ok((definition, text))
 }
 
-/// `sqlite:PATH`, `sqlite://PATH` or a plain path.
+/// A server's URL as it is; of `sqlite:PATH` and `sqlite://PATH` the path.
 fn place_of(database: &str) -> Result<&str, Failure> {
     if let Some(rest) = database.strip_prefix("sqlite:") {
         return Ok(rest.strip_prefix("//").unwrap_or(rest));
     }
     match database.split_once("://") {
-        Some((scheme, _)) => Err(Failure::new(Exit::Usage, format!("this release cannot use `{scheme}` databases"))
-            .hint("use a path or `sqlite:PATH`")),
-        None => Ok(database),
+        Some((scheme, _)) if !SERVERS.contains(&scheme) => {
+            Err(Failure::new(Exit::Usage, format!("this release cannot use `{scheme}` databases"))
+                .hint("use a path, `sqlite:PATH`, `postgres://…` or `mysql://…`"))
+        }
+        _ => Ok(database),
     }
+}
+
+const SERVERS: [&str; 4] = ["postgres", "postgresql", "mysql", "mariadb"];
+
+/// Whether the place names a server rather than a file.
+pub fn is_server(place: &str) -> bool {
+    place.split_once("://").is_some_and(|(scheme, _)| SERVERS.contains(&scheme))
+}
+
+fn is_there(place: &str) -> bool {
+    is_server(place) || place == ":memory:" || Path::new(place).exists()
+}
+
+fn unopened(database: &str, error: &patra_store::StoreError) -> Failure {
+    Failure::new(Exit::Database, format!("cannot use the database `{}`: {error}", patra_store::shown(database)))
 }
 
 impl Desk {

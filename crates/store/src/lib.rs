@@ -33,4 +33,4 @@ mod value;
 mod worker;
 
 pub use error::StoreError;
-pub use store::{Durability, Options, Store, Time};
+pub use store::{Durability, Options, Store, Time, shown};

@@ -22,7 +22,7 @@ use crate::wiring::Desk;
 
 pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
     install_crypto();
-    let desk = Desk::open(&global.database, durability(args.durability)).await?;
+    let desk = Desk::open(global.database(), durability(args.durability)).await?;
     let source = desk.source_of(&args.source, &args.trigger.channel).await?;
     let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
     let plan = plan(&desk, &progress, &source, args).await?;

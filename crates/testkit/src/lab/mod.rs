@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
-use patra_core::ports::{Clock, Gate, Ledger, Registry};
+use patra_core::ports::{Clock, Gate, Inspect, Ledger, ListFilter, Noun, Registry};
 use patra_core::registry::{decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
@@ -23,7 +23,7 @@ use patra_sim::transport::{HOST, SeededRandom, SimTransport};
 use patra_sim::vtime::{Scheduler, Turn, VirtualTime};
 use patra_sim::{FaultLevel, FaultPlan, SharedWorld, Source, World, WorldPlan};
 use patra_source::{EnvFileSecrets, SourceReader};
-use patra_store::{Durability, Options, Store};
+use patra_store::{Durability, Options, Store, Time};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -46,6 +46,7 @@ pub struct LabPlan {
     /// How long after the history new versions go on to appear.
     pub live: Span,
     pub workers: usize,
+    /// A file or the URL of a server.
     pub database: PathBuf,
     pub settings: Settings,
     /// `--set` for every source.
@@ -119,6 +120,7 @@ impl Lab {
         let world = SharedWorld::new(World::new(world_plan(&plan)));
         let mut options = Options::new(Arc::new(time.clone()), plan.seed);
         options.durability = Durability::Normal;
+        options.time = Time::Injected;
         options.failpoints = failpoints.clone();
         let place = plan.database.to_string_lossy().into_owned();
         let store = runtime.block_on(Store::open(&place, options)).map_err(|error| error.to_string())?;
@@ -145,6 +147,13 @@ impl Lab {
             self.publish(file, text)?;
         }
         Ok(())
+    }
+
+    /// Whether something was planned on this database before.
+    pub fn has_plans(&self) -> LabResult<bool> {
+        let filter = ListFilter { limit: 1, ..ListFilter::default() };
+        let plans = self.runtime.block_on(self.store.list(Noun::Plan, &filter));
+        plans.map(|plans| !plans.is_empty()).map_err(|error| error.to_string())
     }
 
     /// Publishes a definition, as `patra registry apply` does.
