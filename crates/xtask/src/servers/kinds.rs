@@ -129,6 +129,14 @@ impl Kind {
         Ok(command)
     }
 
+    /// PostgreSQL would wait for its clients after a SIGTERM.
+    pub fn stop_signal(self) -> &'static str {
+        match self {
+            Kind::Postgres => "-INT",
+            Kind::Mysql | Kind::Redis | Kind::Nats => "-TERM",
+        }
+    }
+
     /// Whether it does more than listen.
     pub fn is_ready(self, port: u16) -> bool {
         let (Kind::Postgres, Some(program)) = (self, self.find()) else { return true };

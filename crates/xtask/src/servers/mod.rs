@@ -114,8 +114,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // SIGINT is a fast shutdown for PostgreSQL and an orderly one for the others. What does not listen is killed.
-        let asked = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status();
+        let asked = Command::new("kill").args([self.kind.stop_signal(), &self.child.id().to_string()]).status();
         let started = Instant::now();
         while asked.is_ok() && started.elapsed() < STOP_MAX {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
@@ -123,6 +122,7 @@ impl Drop for Server {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
+        // It does not listen.
         self.child.kill().ok();
         self.child.wait().ok();
     }
