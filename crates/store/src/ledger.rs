@@ -78,9 +78,7 @@ impl Ledger for SqliteStore {
     }
 
     async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError> {
-        let lease = lease.clone();
-        let page = Arc::new(commit::Prepared::new(batch).await?);
-        self.retried("commit_batch", move |store| commit::once(store, lease.clone(), page.clone())).await
+        self.commit_page(lease, commit::Prepared::new(batch).await?).await
     }
 
     async fn id_list(&self, batch: Id) -> Result<Vec<String>, LedgerError> {

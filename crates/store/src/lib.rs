@@ -5,6 +5,7 @@
 //! nothing behind. Reading order: `plan` publishes, `claim` leases, `commit` is T1, `finish` is T2,
 //! `coverage` moves the watermark.
 
+mod bisect;
 mod claim;
 mod commit;
 #[cfg(test)]

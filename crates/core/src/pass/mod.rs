@@ -6,6 +6,7 @@
 //! when it found no id that an earlier pass had not met.
 
 mod advance;
+mod bounds;
 mod place;
 
 use std::collections::HashSet;
@@ -51,7 +52,8 @@ pub struct Pass {
     last_page: Vec<u64>,
     last_position: Option<Position>,
     read_at: Option<Timestamp>,
-    empty_retries: u32,
+    /// How often the page to be read now was asked for in vain.
+    asked_again: u32,
     /// Backward PAGE reading has turned round at the last page.
     turned: bool,
 }
@@ -61,12 +63,12 @@ pub struct Pass {
 pub enum Accepted {
     /// Commit it; `next` is what to ask for then, `None` when this was the last page.
     Commit { next: Option<Position> },
-    /// An empty page before the end: ask for it again, commit nothing.
+    /// An empty page before the end, or an end to be seen twice: ask for it again, commit nothing.
     AskAgain,
     /// The result set moved or the position was lost: begin anew.
     NewPass { reason: String },
-    /// More than the source serves for one query: cut the window before paging.
-    Split { total: u64, reason: String },
+    /// More than the source serves for one query: cut the window into about so many parts.
+    Split { parts: u64, reason: String },
     /// Endless or senseless paging: a person must look.
     Fail { class: &'static str, reason: String },
 }
@@ -98,7 +100,7 @@ impl Pass {
             last_page: Vec::new(),
             last_position: None,
             read_at: None,
-            empty_retries: 0,
+            asked_again: 0,
             turned: false,
         }
     }
@@ -228,7 +230,7 @@ impl Pass {
         self.last_total = total.or(self.last_total);
         self.pages += 1;
         self.received += ids.len() as u64;
-        self.empty_retries = 0;
+        self.asked_again = 0;
         self.ids.extend(ids);
         self.tokens.insert(position_hash(position));
         self.page_sets.insert(set_hash(ids));

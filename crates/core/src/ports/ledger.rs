@@ -13,7 +13,7 @@ use crate::id::Id;
 use crate::page::{BadItem, Part};
 use crate::plan::coverage::ReadSlice;
 use crate::record::NewRecord;
-use crate::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
+use crate::spec::snapshot::{NamespaceScope, Operation, QuarantineSpec, SpecSnapshot};
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
@@ -29,8 +29,8 @@ pub enum LedgerError {
     /// The database is out of reach, full or broken; nothing was written.
     #[error("the database refused {step}: {message}")]
     Unavailable { step: &'static str, message: String },
-    /// The database refused the content of a page; bisection finds the record.
-    #[error("the database refused a record: {message}")]
+    /// The database refused the content of a page, and not only single records of it.
+    #[error("the database refused a page: {message}")]
     Data { message: String },
     #[error("{what} was written by a newer release of patra")]
     TooNew { what: String },
@@ -247,6 +247,8 @@ pub struct BatchCommit {
     pub spec_fingerprint: Hash32,
     pub records: Vec<NewRecord>,
     pub bad: Vec<BadItem>,
+    /// Records that the database refuses join `bad` within these limits; beyond them the page is refused whole.
+    pub quarantine: QuarantineSpec,
     /// Ids asked for in a detail request and not returned.
     pub missing: Vec<String>,
     /// Ids asked for earlier as missing and now returned are cleared by the store.
@@ -400,7 +402,8 @@ pub trait Ledger: Send + Sync {
     /// Moves the end of the lease if it is still ours.
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError>;
 
-    /// Batch row, records, outbox, quarantine and position become visible together or not at all.
+    /// Batch row, records, outbox, quarantine and position become visible together or not at all. A record that the
+    /// database refuses goes to quarantine in the same transaction; the others are stored.
     async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError>;
 
     /// Ids found by a search batch, in page order.

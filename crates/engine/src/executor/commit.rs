@@ -14,17 +14,12 @@ use super::reading::Reading;
 
 /// Kept of a body when only samples are kept.
 const SAMPLE_BYTES: usize = 1_024;
-/// Fewer bad records than this never count as a changed format, whatever their share.
-const SYSTEMIC_LEAST: usize = 5;
 
 impl Reading<'_> {
     /// INV-18: so many bad records mean that the format has changed; the watermark must not slide over it.
     pub(super) fn systemic(&self, fetched: &Fetched) -> Option<String> {
         let (bad, all) = (fetched.page.bad.len(), fetched.page.item_count());
-        let limits = &self.spec().quarantine;
-        let share = bad as f64 / all.max(1) as f64;
-        let too_many = bad > limits.records_max as usize || (bad >= SYSTEMIC_LEAST && share > limits.share_max);
-        let first = fetched.page.bad.first().filter(|_| too_many)?;
+        let first = fetched.page.bad.first().filter(|_| self.spec().quarantine.is_exceeded(bad, all))?;
         Some(format!("{bad} of {all} records of one page cannot be read, first: {} at `{}`", first.message, first.path))
     }
 
@@ -77,6 +72,7 @@ impl Reading<'_> {
             spec_fingerprint: self.plan.spec_fingerprint,
             records,
             bad,
+            quarantine: self.spec().quarantine,
             missing: Vec::new(),
             page_ids,
             id_list: None,

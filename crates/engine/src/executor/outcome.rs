@@ -43,7 +43,7 @@ impl Reading<'_> {
                 self.outage(&error).await
             }
             ErrorClass::CursorExpired => self.pass_died(format!("the cursor expired: {error}")).await,
-            ErrorClass::Split | ErrorClass::TooLarge => self.split(None, error.to_string()).await,
+            ErrorClass::Split | ErrorClass::TooLarge => self.split(2, error.to_string()).await,
             ErrorClass::Empty | ErrorClass::Skip | ErrorClass::Denied | ErrorClass::ForeignNext | ErrorClass::Fatal => {
                 self.fail(class.name(), error.to_string()).await?;
                 Ok(Step::Done)
@@ -90,11 +90,7 @@ impl Reading<'_> {
     }
 
     /// INV-12: cut by time down to the grain, then by the second key, else fail loudly.
-    pub(super) async fn split(&mut self, total: Option<u64>, reason: String) -> Result<Step, Halt> {
-        let paging = &self.spec().pagination;
-        let most = [paging.result_cap, paging.max_per_slice].into_iter().flatten().min().unwrap_or(1).max(1);
-        // Twice as many as an even spread would need, because records are not spread evenly.
-        let parts = total.map_or(2, |total| total.div_ceil(most) * 2);
+    pub(super) async fn split(&mut self, parts: u64, reason: String) -> Result<Step, Halt> {
         match self.children(parts) {
             Some(children) => self.split_into(children, reason).await,
             None => {

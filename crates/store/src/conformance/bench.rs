@@ -11,7 +11,7 @@ use patra_core::id::Id;
 use patra_core::page::Part;
 use patra_core::ports::*;
 use patra_core::record::{NewRecord, VersionKey};
-use patra_core::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
+use patra_core::spec::snapshot::{NamespaceScope, Operation, QuarantineSpec, SpecSnapshot};
 use patra_core::time::{Span, Timestamp};
 use patra_core::window::Window;
 use serde_json::json;
@@ -208,6 +208,7 @@ impl Bench {
             page_ids: records.iter().map(|record| Hash32::of(record.provider_id.as_bytes()).short()).collect(),
             records,
             bad: Vec::new(),
+            quarantine: QuarantineSpec { share_max: 0.5, records_max: 100 },
             missing: Vec::new(),
             id_list: None,
             filtered: 0,
@@ -267,6 +268,15 @@ impl Bench {
         let mut tx = self.store.inner.db.write().await.unwrap();
         tx.execute_composed(text, Vec::new()).await.unwrap();
         tx.commit().await.unwrap();
+    }
+
+    /// From now on the database refuses records whose id begins with `poison`.
+    pub async fn refuse_poison(&self) {
+        self.change(
+            "CREATE TRIGGER poison BEFORE INSERT ON ing_record WHEN NEW.provider_id LIKE 'poison%'
+             BEGIN SELECT RAISE(ABORT, 'poisoned'); END",
+        )
+        .await;
     }
 
     /// Everything a batch commit writes, to compare before and after.

@@ -1,0 +1,6 @@
+//! The executor on virtual time: a scripted source, the real ledger in memory.
+
+mod bench;
+mod ends;
+mod records;
+mod shelf;
