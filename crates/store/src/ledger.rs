@@ -14,7 +14,7 @@ use crate::db::Tx;
 use crate::error::DbError;
 use crate::store::{Inner, SqliteStore};
 use crate::value::params;
-use crate::{claim, commit, coverage, finish, pass, plan, worker};
+use crate::{claim, commit, coverage, finish, pass, plan, split, worker};
 
 const ID_LIST: &str = "-- batch.id_list
     SELECT id, id_list FROM ing_task_run_batch WHERE id = :batch";
@@ -101,8 +101,8 @@ impl Ledger for SqliteStore {
     }
 
     async fn split_slice(&self, lease: &Lease, split: Split) -> Result<(), LedgerError> {
-        let (lease, split) = (lease.clone(), Arc::new(split));
-        self.retried("split_slice", move |store| pass::split(store, lease.clone(), split.clone())).await
+        let (lease, cut) = (lease.clone(), Arc::new(split));
+        self.retried("split_slice", move |store| split::split(store, lease.clone(), cut.clone())).await
     }
 
     async fn reconcile(

@@ -1,7 +1,7 @@
 //! The rules for one page: is it a page of this pass, was it the last one, and where does the next one begin.
 
 use crate::page::{Page, Position};
-use crate::pass::{Accepted, EMPTY_RETRIES, Pass, position_hash, set_hash};
+use crate::pass::{Accepted, EMPTY_RETRIES, OUT_OF_ORDER, Pass, position_hash, set_hash};
 use crate::planted::{Defect, planted};
 use crate::spec::snapshot::{Order, PagingKind, StopRule};
 use crate::time::{Span, Timestamp};
@@ -21,7 +21,7 @@ impl Pass {
             return Accepted::NewPass { reason };
         }
         if let Some(reason) = self.out_of_order(page) {
-            return Accepted::Fail { class: "DRIFT", reason };
+            return Accepted::Fail { class: OUT_OF_ORDER, reason };
         }
         if self.is_last(position, page, ids) {
             return if self.asks_the_tail_again(position, page, ids) {

@@ -8,11 +8,13 @@
 mod advance;
 mod bounds;
 mod place;
+mod prefix;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use place::{DetailPlace, NotAPlace, Place};
+pub use prefix::{Prefix, page_times};
 
 use crate::hash::Hash32;
 use crate::page::{Page, Position};
@@ -27,6 +29,8 @@ pub const PASSES_MAX: u32 = 8;
 /// Passes in a row that died without a new id: the slice is split, then given up (INV-29).
 pub const FRUITLESS_SPLIT: u32 = 2;
 pub const FRUITLESS_MAX: u32 = 3;
+/// Class of a slice whose source does not keep the order it declares.
+const OUT_OF_ORDER: &str = "DRIFT";
 /// How often an empty page is asked again while the total says that there is more.
 pub const EMPTY_RETRIES: u32 = 3;
 
@@ -56,6 +60,7 @@ pub struct Pass {
     asked_again: u32,
     /// Backward PAGE reading has turned round at the last page.
     turned: bool,
+    order: prefix::Seen,
 }
 
 /// What becomes of a page.
@@ -102,6 +107,7 @@ impl Pass {
             read_at: None,
             asked_again: 0,
             turned: false,
+            order: prefix::Seen::default(),
         }
     }
 
@@ -131,6 +137,7 @@ impl Pass {
             && let Place::Search(position) = Place::from_token(&batch.before_token)?
         {
             self.note(&position, &batch.page_ids, batch.total, batch.source_now);
+            self.note_order(batch.page_ids.len(), batch.times);
         }
         Ok(())
     }
@@ -144,6 +151,7 @@ impl Pass {
             pass_no: self.pass_no + 1,
             known: std::mem::take(&mut self.known),
             fruitless: self.fruitless,
+            order: self.order.turned_over(),
             ..Pass::new(self.spec.clone(), self.window)
         };
     }
@@ -215,9 +223,14 @@ impl Pass {
     pub fn accept(&mut self, position: &Position, page: &Page, source_now: Timestamp) -> Accepted {
         let ids = page_ids(page);
         let verdict = self.judge(position, page, &ids);
-        if matches!(verdict, Accepted::Commit { .. }) {
-            self.note(position, &ids, page.total, source_now);
-            self.next_seq += 1;
+        match verdict {
+            Accepted::Commit { .. } => {
+                self.note(position, &ids, page.total, source_now);
+                self.note_order(ids.len(), page_times(&self.spec, page));
+                self.next_seq += 1;
+            }
+            Accepted::Fail { class: OUT_OF_ORDER, .. } => self.order.lied(),
+            _ => {}
         }
         verdict
     }

@@ -7,7 +7,7 @@ use crate::spec::snapshot::StopRule;
 use crate::time::Span;
 use bytes::Bytes;
 
-fn item(id: &str, second: i64) -> Item {
+pub(super) fn item(id: &str, second: i64) -> Item {
     Item {
         id: id.into(),
         updated_at: Some(Timestamp::from_seconds(second)),
@@ -19,7 +19,7 @@ fn item(id: &str, second: i64) -> Item {
     }
 }
 
-fn page(ids: &[&str], total: Option<u64>) -> Page {
+pub(super) fn page(ids: &[&str], total: Option<u64>) -> Page {
     Page {
         items: ids.iter().map(|id| item(id, 5)).collect(),
         bad: Vec::new(),
@@ -41,7 +41,7 @@ fn page(ids: &[&str], total: Option<u64>) -> Page {
     }
 }
 
-fn pass(change: impl FnOnce(&mut SpecSnapshot)) -> Pass {
+pub(super) fn pass(change: impl FnOnce(&mut SpecSnapshot)) -> Pass {
     let mut spec = sample::snapshot();
     spec.pagination.size = 3;
     change(&mut spec);
@@ -49,7 +49,7 @@ fn pass(change: impl FnOnce(&mut SpecSnapshot)) -> Pass {
     Pass::new(Arc::new(spec), window)
 }
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp::from_seconds(1_000)
 }
 
@@ -301,6 +301,7 @@ fn a_pass_is_rebuilt_from_the_ledger() {
         item_count: 3,
         total: Some(5),
         page_ids: page_ids(&page(&["a", "b", "c"], None)),
+        times: None,
         source_now: now(),
         committed_at: now(),
     };

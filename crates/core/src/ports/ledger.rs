@@ -230,6 +230,8 @@ pub struct BatchTrace {
     pub total: Option<u64>,
     /// Short hashes of the ids on the page, in page order.
     pub page_ids: Vec<u64>,
+    /// Least and greatest time on the page, where its order can prove something.
+    pub times: Option<(Timestamp, Timestamp)>,
     pub source_now: Timestamp,
     pub committed_at: Timestamp,
 }
@@ -271,6 +273,8 @@ pub struct BatchCommit {
     /// Latency, retries, 429s and the like; the store adds the counts.
     pub stats: serde_json::Map<String, serde_json::Value>,
     pub observed_max: Option<Timestamp>,
+    /// Least and greatest time on the page, where its order can prove something.
+    pub times: Option<(Timestamp, Timestamp)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -310,14 +314,32 @@ pub enum SliceOutcome {
         settling_lag: Span,
         remarks: serde_json::Value,
     },
-    /// Pages are stored but prove nothing.
+    /// Pages are stored but prove nothing, except for what their order proves.
     Partial {
         reason: String,
+        prefix: Option<Box<CutAtPrefix>>,
     },
     Failed {
         class: String,
         reason: String,
+        prefix: Option<Box<CutAtPrefix>>,
     },
+}
+
+/// The beginning of a slice that the order of its pages proves (INV-3). It becomes a SUCCEEDED child of the slice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProvenSlice {
+    pub slice: NewSlice,
+    pub read_at: Timestamp,
+    pub source_behind: Span,
+    pub settling_lag: Span,
+}
+
+/// A slice that ends without proof of the whole: the rest ends as the slice would have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CutAtPrefix {
+    pub proven: ProvenSlice,
+    pub rest: NewSlice,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -340,7 +362,9 @@ pub struct Release {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
     pub reason: String,
-    /// Tile the parent exactly.
+    /// What need not be read again.
+    pub proven: Option<ProvenSlice>,
+    /// Tile the parent exactly, or what is not proven of it.
     pub children: Vec<NewSlice>,
 }
 

@@ -1,7 +1,7 @@
 //! From a decoded page to the commit that stores it.
 
 use patra_core::page::{Item, Page, Position};
-use patra_core::pass::{DetailPlace, Place, page_ids};
+use patra_core::pass::{DetailPlace, Place, page_ids, page_times};
 use patra_core::planted::{Defect, planted};
 use patra_core::ports::{BatchCommit, KeptBody, OpenBatch};
 use patra_core::record::{NewRecord, VersionKey};
@@ -55,6 +55,7 @@ impl Reading<'_> {
         let source_now = self.source_now(&fetched);
         let stats = self.stats(&fetched, after);
         let page_ids = page_ids(&fetched.page);
+        let times = page_times(self.spec(), &fetched.page);
         let item_count = u32::try_from(fetched.page.item_count()).unwrap_or(u32::MAX);
         let body = self.kept_body(&fetched.page);
         let Page { items, bad, total, asked_at, fetched_at, response_hash, request_digest, response_digest, .. } =
@@ -89,6 +90,7 @@ impl Reading<'_> {
             response_digest,
             stats,
             observed_max,
+            times,
         }
     }
 

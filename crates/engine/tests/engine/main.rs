@@ -2,5 +2,6 @@
 
 mod bench;
 mod ends;
+mod order;
 mod records;
 mod shelf;

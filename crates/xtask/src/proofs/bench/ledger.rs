@@ -138,6 +138,7 @@ impl Bench {
             response_digest: json!({}),
             stats: serde_json::Map::new(),
             observed_max: None,
+            times: None,
         }
     }
 
