@@ -93,6 +93,7 @@ impl From<patra_core::ports::LedgerError> for Failure {
 
 impl From<patra_engine::planner::PlanError> for Failure {
     fn from(error: patra_engine::planner::PlanError) -> Failure {
+        use patra_core::plan::build::NoPlan;
         use patra_engine::planner::PlanError as E;
         match error {
             E::UnknownSource { provenance } => {
@@ -101,7 +102,9 @@ impl From<patra_engine::planner::PlanError> for Failure {
             }
             E::Mistakes { mistakes, .. } => mistaken(&mistakes),
             E::Paused { .. } => Failure::new(Exit::Source, error),
-            E::Zone(error) => Failure::new(Exit::Definition, error),
+            E::NoPlan(error @ NoPlan::Zone(_)) => Failure::new(Exit::Definition, error),
+            E::NoPlan(error @ NoPlan::OutOfRange { .. }) => Failure::new(Exit::Usage, error)
+                .hint("the source declares `window.out_of_range: fail`; ask for a time inside its range"),
             E::Ledger(error) => error.into(),
         }
     }

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use patra_core::calendar::UnknownZone;
 use patra_core::failpoint::{Failpoints, Struck};
 use patra_core::id::{Id, IdGen};
-use patra_core::plan::build::{self, PlanAsk};
+use patra_core::plan::build::{self, NoPlan, PlanAsk};
 use patra_core::ports::{Ledger, LedgerError, NewInstance, Published, Registry, StoredVersion};
 use patra_core::registry::{At, Definition, Diagnostic, decode, from_rows};
 use patra_core::spec::compile::{Compiled, compile};
@@ -59,7 +58,7 @@ pub enum PlanError {
     #[error("`{provenance}` is paused: {reason}")]
     Paused { provenance: String, reason: String },
     #[error(transparent)]
-    Zone(#[from] UnknownZone),
+    NoPlan(#[from] NoPlan),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
 }
@@ -156,10 +155,7 @@ impl Planner {
 
 fn compile_version(version: &StoredVersion, trigger: &Trigger) -> Result<Compiled, Vec<Diagnostic>> {
     let definition = definition_of(version)?;
-    let mut overrides = trigger.overrides.clone();
-    if let Some(since) = trigger.since {
-        overrides.params.insert("window.origin".into(), since.to_string());
-    }
+    let overrides = TriggerOverrides { since: trigger.since, ..trigger.overrides.clone() };
     let endpoint = trigger.endpoint.as_deref();
     compile(&definition, endpoint, trigger.operation, &overrides, version.version, &version.channel)
 }

@@ -6,16 +6,18 @@
 use std::sync::Arc;
 
 use patra_core::id::Id;
-use patra_core::ports::{Finished, Lease, LedgerError, SliceOutcome};
+use patra_core::ports::{CutAtPrefix, Finished, Lease, LedgerError, SliceOutcome};
 use patra_core::spec::snapshot::Operation;
 use patra_core::states::{PlanEvent, PlanState, RunEvent, SliceEvent, SliceState, TaskEvent, TaskState};
 use patra_core::time::{Span, Timestamp};
-use serde_json::{Map, Value, json};
+use patra_core::window::Window;
+use serde_json::{Map, Value};
 
 use crate::coverage::{Mover, cover_parents, walk};
 use crate::db::Tx;
 use crate::error::DbError;
 use crate::plan;
+use crate::prefix;
 use crate::rows::{RunEnd, end_run, skip_open_batches};
 use crate::stats;
 use crate::step::ended;
@@ -87,8 +89,8 @@ impl<'a> Ending<'a> {
                 remarks: Some(remarks),
                 ..plain
             },
-            SliceOutcome::Partial { reason } => Ending { reason: Some(reason), ..plain },
-            SliceOutcome::Failed { class, reason } => Ending {
+            SliceOutcome::Partial { reason, .. } => Ending { reason: Some(reason), ..plain },
+            SliceOutcome::Failed { class, reason, .. } => Ending {
                 task: TaskEvent::Failed,
                 slice: SliceEvent::Failed,
                 run: RunEvent::Failed,
@@ -111,26 +113,45 @@ pub(crate) async fn once(store: Arc<Inner>, lease: Lease, outcome: Arc<SliceOutc
 
 async fn finish_in(tx: &mut Tx, store: &Inner, lease: &Lease, outcome: &SliceOutcome) -> Result<Finished, DbError> {
     let now = tx.now();
-    let ending = Ending::of(outcome);
+    let mut ending = Ending::of(outcome);
     store.fail.hit("t2.fence")?;
     if !end_task(tx, lease, &ending, now).await? {
         return finished_before(tx, lease, TaskState::Running.on(ending.task)?).await;
     }
+    let whole = ending.slice;
+    let cut = cut_of(outcome);
+    if cut.is_some() {
+        ending.slice = SliceEvent::Split;
+    }
     let slice = end_slice(tx, lease, &ending, now).await?;
+    if let Some(cut) = cut {
+        prefix::insert_ended_children(tx, lease, &slice, cut, (whole, ending.reason), now).await?;
+    }
     store.fail.hit("t2.plan")?;
     let plan_completed = close_in_plan(tx, lease.plan, now).await?;
     store.fail.hit("t2.walk")?;
-    let moved = match outcome {
-        SliceOutcome::Succeeded { source_behind, settling_lag, .. } => {
+    let moved = match (outcome, cut) {
+        (SliceOutcome::Succeeded { source_behind, settling_lag, .. }, _) => {
             if slice.part {
                 cover_parents(tx, lease.slice, now).await?;
             }
-            credit(tx, store, lease, &slice, (*source_behind, *settling_lag)).await?
+            credit(tx, store, lease, &slice, (slice.row.window()?, *source_behind, *settling_lag)).await?
         }
-        SliceOutcome::Partial { .. } | SliceOutcome::Failed { .. } => None,
+        (_, Some(CutAtPrefix { proven, .. })) => {
+            let read = (proven.slice.window, proven.source_behind, proven.settling_lag);
+            credit(tx, store, lease, &slice, read).await?
+        }
+        (SliceOutcome::Partial { .. } | SliceOutcome::Failed { .. }, None) => None,
     };
     store.fail.hit("t2.commit")?;
     Ok(Finished { moved, plan_completed })
+}
+
+fn cut_of(outcome: &SliceOutcome) -> Option<&CutAtPrefix> {
+    match outcome {
+        SliceOutcome::Succeeded { .. } => None,
+        SliceOutcome::Partial { prefix, .. } | SliceOutcome::Failed { prefix, .. } => prefix.as_deref(),
+    }
 }
 
 /// Ends the task; false when the lease is not ours any more.
@@ -216,12 +237,12 @@ async fn close_in_plan(tx: &mut Tx, plan: Id, now: Timestamp) -> Result<bool, Db
 }
 
 /// The watermark moves as far as the coverage now reaches without a gap.
-async fn credit(
+pub(crate) async fn credit(
     tx: &mut Tx,
     store: &Inner,
     lease: &Lease,
     slice: &EndedSlice,
-    (source_behind, settling_lag): (Span, Span),
+    (window, source_behind, settling_lag): (Window, Span, Span),
 ) -> Result<Option<(Timestamp, Timestamp)>, DbError> {
     let plan = plan::cached_in(tx, store, lease.plan).await?;
     let task = tx.row("ing_task", TASK_END, params! { task: lease.task }).await?;
@@ -243,7 +264,7 @@ async fn credit(
         instance: Some(task.id("schedule_instance_id")?),
         lease: Some(lease.clone()),
         batch: None,
-        window: Some(slice.row.window()?),
+        window: Some(window),
         expr_hash: Some(task.string("expr_hash")?),
         observed_max: stats::observed_max(&slice.sums),
     };
@@ -272,9 +293,4 @@ pub(crate) async fn ended_by_us(tx: &mut Tx, lease: &Lease, want: TaskState) -> 
         return Ok(false);
     }
     Ok(row.code("status_code", TaskState::from_code)? == want && row.uuid("run_uuid")? == lease.run_uuid)
-}
-
-/// For steps that only add to remarks.
-pub(crate) fn split_remark(reason: &str, children: usize) -> Value {
-    json!({ "reason": reason, "children": children })
 }

@@ -14,7 +14,7 @@ use crate::db::Tx;
 use crate::error::DbError;
 use crate::store::{Inner, Store};
 use crate::value::params;
-use crate::{claim, commit, coverage, finish, pass, plan, worker};
+use crate::{claim, commit, coverage, finish, pass, plan, split, worker};
 
 const ID_LIST: &str = "-- batch.id_list
     SELECT id, id_list FROM ing_task_run_batch WHERE id = :batch";
@@ -72,9 +72,7 @@ impl Ledger for Store {
     }
 
     async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError> {
-        let lease = lease.clone();
-        let page = Arc::new(commit::Prepared::new(batch).await?);
-        self.retried("commit_batch", move |store| commit::once(store, lease.clone(), page.clone())).await
+        self.commit_page(lease, commit::Prepared::new(batch).await?).await
     }
 
     async fn id_list(&self, batch: Id) -> Result<Vec<String>, LedgerError> {
@@ -97,8 +95,8 @@ impl Ledger for Store {
     }
 
     async fn split_slice(&self, lease: &Lease, split: Split) -> Result<(), LedgerError> {
-        let (lease, split) = (lease.clone(), Arc::new(split));
-        self.retried("split_slice", move |store| pass::split(store, lease.clone(), split.clone())).await
+        let (lease, cut) = (lease.clone(), Arc::new(split));
+        self.retried("split_slice", move |store| split::split(store, lease.clone(), cut.clone())).await
     }
 
     async fn reconcile(

@@ -5,6 +5,7 @@
 //! nothing behind. Reading order: `plan` publishes, `claim` leases, `commit` is T1, `finish` is T2,
 //! `coverage` moves the watermark.
 
+mod bisect;
 mod claim;
 mod commit;
 #[cfg(test)]
@@ -21,10 +22,12 @@ mod ledger;
 mod migrate;
 mod pass;
 mod plan;
+mod prefix;
 mod queue;
 mod records;
 mod registry;
 mod rows;
+mod split;
 mod sql;
 mod stats;
 mod step;

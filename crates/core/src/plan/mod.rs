@@ -3,3 +3,4 @@
 pub mod build;
 pub mod coverage;
 pub mod slicer;
+pub mod split;

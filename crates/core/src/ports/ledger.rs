@@ -14,7 +14,7 @@ use crate::id::Id;
 use crate::page::{BadItem, Part};
 use crate::plan::coverage::ReadSlice;
 use crate::record::NewRecord;
-use crate::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
+use crate::spec::snapshot::{NamespaceScope, Operation, QuarantineSpec, SpecSnapshot};
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
@@ -30,8 +30,8 @@ pub enum LedgerError {
     /// The database is out of reach, full or broken; nothing was written.
     #[error("the database refused {step}: {message}")]
     Unavailable { step: &'static str, message: String },
-    /// The database refused the content of a page; bisection finds the record.
-    #[error("the database refused a record: {message}")]
+    /// The database refused the content of a page, and not only single records of it.
+    #[error("the database refused a page: {message}")]
     Data { message: String },
     #[error("{what} was written by a newer release of patra")]
     TooNew { what: String },
@@ -264,6 +264,8 @@ pub struct BatchTrace {
     pub total: Option<u64>,
     /// Short hashes of the ids on the page, in page order.
     pub page_ids: Vec<u64>,
+    /// Least and greatest time on the page, where its order can prove something.
+    pub times: Option<(Timestamp, Timestamp)>,
     pub source_now: Timestamp,
     pub committed_at: Timestamp,
 }
@@ -281,6 +283,8 @@ pub struct BatchCommit {
     pub spec_fingerprint: Hash32,
     pub records: Vec<NewRecord>,
     pub bad: Vec<BadItem>,
+    /// Records that the database refuses join `bad` within these limits; beyond them the page is refused whole.
+    pub quarantine: QuarantineSpec,
     /// Ids asked for in a detail request and not returned.
     pub missing: Vec<String>,
     /// Ids asked for earlier as missing and now returned are cleared by the store.
@@ -303,6 +307,8 @@ pub struct BatchCommit {
     /// Latency, retries, 429s and the like; the store adds the counts.
     pub stats: serde_json::Map<String, serde_json::Value>,
     pub observed_max: Option<Timestamp>,
+    /// Least and greatest time on the page, where its order can prove something.
+    pub times: Option<(Timestamp, Timestamp)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -342,14 +348,32 @@ pub enum SliceOutcome {
         settling_lag: Span,
         remarks: serde_json::Value,
     },
-    /// Pages are stored but prove nothing.
+    /// Pages are stored but prove nothing, except for what their order proves.
     Partial {
         reason: String,
+        prefix: Option<Box<CutAtPrefix>>,
     },
     Failed {
         class: String,
         reason: String,
+        prefix: Option<Box<CutAtPrefix>>,
     },
+}
+
+/// The beginning of a slice that the order of its pages proves (INV-3). It becomes a SUCCEEDED child of the slice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProvenSlice {
+    pub slice: NewSlice,
+    pub read_at: Timestamp,
+    pub source_behind: Span,
+    pub settling_lag: Span,
+}
+
+/// A slice that ends without proof of the whole: the rest ends as the slice would have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CutAtPrefix {
+    pub proven: ProvenSlice,
+    pub rest: NewSlice,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -372,7 +396,9 @@ pub struct Release {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
     pub reason: String,
-    /// Tile the parent exactly.
+    /// What need not be read again.
+    pub proven: Option<ProvenSlice>,
+    /// Tile the parent exactly, or what is not proven of it.
     pub children: Vec<NewSlice>,
 }
 
@@ -428,7 +454,8 @@ pub trait Ledger: Send + Sync {
     /// Moves the end of the lease if it is still ours.
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError>;
 
-    /// Batch row, records, outbox, quarantine and position become visible together or not at all.
+    /// Batch row, records, outbox, quarantine and position become visible together or not at all. A record that the
+    /// database refuses goes to quarantine in the same transaction; the others are stored.
     async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError>;
 
     /// Ids found by a search batch, in page order.

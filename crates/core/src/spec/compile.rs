@@ -49,6 +49,7 @@ pub fn compile(
         merged.layer("detail", endpoint.map("update"), &DETAIL, Level::Block, rows::BATCHING_CFG, &path);
     }
     let params = overrides::apply(&mut merged, overrides, &mut mistakes);
+    let clipped = overrides.since.and_then(|since| overrides::begin(&mut merged, since, &mut mistakes));
     let declared_rate = declared_rate(definition, name, endpoint, choice.credential);
     derive(&mut merged, name, operation);
     allow_plain_http(&mut merged, overrides);
@@ -59,7 +60,8 @@ pub fn compile(
     spec.registry_version = registry_version;
     spec.channel = overrides.channel.clone().unwrap_or_else(|| channel.to_owned());
     let context = checks::Context { definition, endpoint: name, merged: &builder.merged, declared_rate };
-    let (errors, warnings) = checks::check(&spec, &context, choice.passed_over);
+    let (errors, mut warnings) = checks::check(&spec, &context, choice.passed_over);
+    warnings.extend(clipped);
     builder.mistakes.extend(errors);
     if !builder.mistakes.is_empty() {
         return Err(builder.mistakes);

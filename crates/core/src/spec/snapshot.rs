@@ -468,3 +468,14 @@ pub struct QuarantineSpec {
     pub share_max: f64,
     pub records_max: u32,
 }
+
+impl QuarantineSpec {
+    /// Fewer bad records than this never count as a changed format, whatever their share.
+    const LEAST: usize = 5;
+
+    /// So many bad records of a page are no accident of single records any more.
+    pub fn is_exceeded(&self, bad: usize, all: usize) -> bool {
+        let share = bad as f64 / all.max(1) as f64;
+        bad > self.records_max as usize || (bad >= Self::LEAST && share > self.share_max)
+    }
+}

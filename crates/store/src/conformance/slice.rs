@@ -69,7 +69,7 @@ pub(super) async fn a_failed_slice_stops_the_watermark_and_a_later_plan_moves_it
     bench.publish(&[(0, 20), (20, 40), (40, 60)]).await;
     let leased = bench.acquire(3).await;
     bench.succeed(&leased[0]).await;
-    let failed = SliceOutcome::Failed { class: "DENIED".into(), reason: "403".into() };
+    let failed = SliceOutcome::Failed { class: "DENIED".into(), reason: "403".into(), prefix: None };
     assert_eq!(bench.store.finish_slice(&leased[1].lease, failed).await, Ok(Finished::default()));
     let last = bench.succeed(&leased[2]).await;
     assert_eq!(last, Finished { moved: None, plan_completed: true });
@@ -82,7 +82,7 @@ pub(super) async fn a_failed_slice_stops_the_watermark_and_a_later_plan_moves_it
     assert_eq!(bench.one(ends).await, "FAILEDFAILEDDENIED403");
     bench.publish(&[(20, 30), (30, 40)]).await;
     let leased = bench.acquire(2).await;
-    let partial = SliceOutcome::Partial { reason: "PASSES".into() };
+    let partial = SliceOutcome::Partial { reason: "PASSES".into(), prefix: None };
     bench.store.finish_slice(&leased[1].lease, partial).await.unwrap();
     assert_eq!(bench.succeed(&leased[0]).await.moved, Some((at(20), at(30))));
     bench.publish(&[(30, 40)]).await;
@@ -98,7 +98,7 @@ pub(super) async fn a_repeated_finish_says_what_happened_the_first_time(bench: B
     let again = bench.store.finish_slice(&leased.lease, bench.succeeded()).await.unwrap();
     assert_eq!(again, first);
     assert_eq!(bench.ledger_state().await, state);
-    let other = SliceOutcome::Partial { reason: "X".into() };
+    let other = SliceOutcome::Partial { reason: "X".into(), prefix: None };
     let lost = LedgerError::LeaseLost { task: leased.lease.task };
     assert_eq!(bench.store.finish_slice(&leased.lease, other).await, Err(lost), "terminal is final");
 }
@@ -128,7 +128,7 @@ pub(super) async fn the_last_slice_completes_the_plan_and_frees_the_namespace(be
     bench.publish(&[(0, 10), (10, 20)]).await;
     let leased = bench.acquire(2).await;
     assert!(!bench.succeed(&leased[0]).await.plan_completed);
-    let partial = SliceOutcome::Partial { reason: "PASSES".into() };
+    let partial = SliceOutcome::Partial { reason: "PASSES".into(), prefix: None };
     assert!(bench.store.finish_slice(&leased[1].lease, partial).await.unwrap().plan_completed);
     assert_eq!(
         bench.one("SELECT status_code, open_slice_count FROM ing_plan WHERE live_key IS NULL").await,
@@ -160,7 +160,7 @@ pub(super) async fn a_waiver_moves_the_watermark_by_its_own_cause(bench: Bench) 
     let leased = bench.acquire(3).await;
     bench.succeed(&leased[0]).await;
     bench.succeed(&leased[2]).await;
-    let failed = SliceOutcome::Failed { class: "GONE".into(), reason: "410".into() };
+    let failed = SliceOutcome::Failed { class: "GONE".into(), reason: "410".into(), prefix: None };
     bench.store.finish_slice(&leased[1].lease, failed).await.unwrap();
     let harvest = namespace(Operation::Harvest);
     assert_eq!(bench.store.reconcile(&harvest, LAG, at(0)).await, Ok(false));
