@@ -55,13 +55,13 @@ pub enum Command {
     Registry(RegistryCommand),
     /// Plans
     #[command(subcommand)]
-    Plan(NounCommand),
+    Plan(PlanCommand),
     /// Slices of plans
     #[command(subcommand)]
     Slice(NounCommand),
     /// Tasks
     #[command(subcommand)]
-    Task(NounCommand),
+    Task(TaskCommand),
     /// Runs of tasks
     #[command(subcommand)]
     Run(NounCommand),
@@ -70,7 +70,7 @@ pub enum Command {
     Batch(NounCommand),
     /// Watermarks
     #[command(subcommand)]
-    Cursor(NounCommand),
+    Cursor(CursorCommand),
     /// Records
     #[command(subcommand)]
     Record(NounCommand),
@@ -253,6 +253,56 @@ pub enum NounCommand {
     List(ListArgs),
     /// One of them, by its id or a unique beginning of it
     Show { id: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PlanCommand {
+    #[command(flatten)]
+    Look(NounCommand),
+    /// Stop every open task of a plan; what they would have read is owed to the next one
+    Cancel(CancelArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TaskCommand {
+    #[command(flatten)]
+    Look(NounCommand),
+    /// Stop a task for good; what it would have read is owed to the next plan
+    Cancel(CancelArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CursorCommand {
+    #[command(flatten)]
+    Look(NounCommand),
+    /// Let the watermark pass a window that cannot be read; it stays in the list of known holes
+    Waive(WaiveArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CancelArgs {
+    /// Its id or a unique beginning of it
+    pub id: String,
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct WaiveArgs {
+    pub source: String,
+    /// First moment of the window
+    #[arg(long, value_name = "TIME")]
+    pub from: Timestamp,
+    /// First moment after it
+    #[arg(long, value_name = "TIME")]
+    pub to: Timestamp,
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// A plan of the cursor that is meant, where the source has several; the newest harvest by default
+    #[arg(long, value_name = "ID")]
+    pub plan: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

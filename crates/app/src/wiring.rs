@@ -13,7 +13,7 @@ use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
 use patra_engine::planner::{Planner, Trigger, definition_of};
 use patra_source::EnvFileSecrets;
-use patra_store::{Durability, Options, SqliteStore};
+use patra_store::{Durability, Options, SqliteStore, worker_name};
 
 use crate::cli::TriggerArgs;
 use crate::clock::{SystemClock, SystemRandom};
@@ -27,6 +27,8 @@ pub struct Desk {
     pub store: Arc<SqliteStore>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    /// Name under which the store has leased the slot of its ids.
+    pub slot_owner: String,
 }
 
 impl Desk {
@@ -36,10 +38,11 @@ impl Desk {
         let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
         let mut options = Options::new(clock.clone(), random.next_u64());
         options.durability = durability;
+        let slot_owner = worker_name(&options.worker, options.seed);
         let store = SqliteStore::open(place_of(database)?, options)
             .await
             .map_err(|error| Failure::new(Exit::Database, format!("cannot open the database `{database}`: {error}")))?;
-        let desk = Desk { store, clock, random };
+        let desk = Desk { store, clock, random, slot_owner };
         desk.apply_catalogue().await?;
         Ok(desk)
     }

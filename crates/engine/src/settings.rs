@@ -20,6 +20,10 @@ pub struct Settings {
     pub outage_runs_max: u32,
     /// Leases lost at the same page before the task is FAILED(POISON).
     pub lost_max: u32,
+    /// Life of a worker slot; it is renewed at a fifth of this.
+    pub slot_ttl: Span,
+    /// How often the coverage of the namespaces worked for is walked again.
+    pub reconcile_every: Span,
 }
 
 impl Default for Settings {
@@ -33,6 +37,8 @@ impl Default for Settings {
             failures_max: 5,
             outage_runs_max: 20,
             lost_max: 3,
+            slot_ttl: Span::MINUTE.times(10),
+            reconcile_every: Span::MINUTE,
         }
     }
 }

@@ -90,6 +90,7 @@ async fn work(
         notices: progress.clone(),
         failpoints: Failpoints::none(),
         settings: settings(args),
+        slot_owner: Some(desk.slot_owner.clone()),
     };
     let executor = Arc::new(Executor::new(outside, Some(source.to_owned()), stop.clone()));
     let workers = usize::from(args.workers.unwrap_or_else(default_workers));

@@ -6,6 +6,7 @@ pub mod gate;
 pub mod harvest;
 pub mod init;
 pub mod nouns;
+pub mod operator;
 pub mod registry;
 pub mod shell;
 pub mod sim;

@@ -3,6 +3,7 @@
 //! A worker takes one task at a time. Everything it knows of a task it reads from the ledger after the claim, and
 //! every write it makes carries the lease, so it may die or be overtaken at any moment.
 
+mod chores;
 mod commit;
 mod details;
 mod fetch;
@@ -37,6 +38,8 @@ pub struct Outside {
     pub notices: Arc<dyn Notices>,
     pub failpoints: Failpoints,
     pub settings: Settings,
+    /// Name under which the slot of `ids` is leased; `None` where somebody else keeps it.
+    pub slot_owner: Option<String>,
 }
 
 /// Shared by the workers of one process.
@@ -46,6 +49,7 @@ pub struct Executor {
     only: Option<String>,
     stop: CancellationToken,
     plans: Mutex<HashMap<Id, Arc<PlanView>>>,
+    chores: chores::Chores,
 }
 
 /// Why a run stopped before its own end.
@@ -65,12 +69,13 @@ impl From<LedgerError> for Halt {
 
 impl Executor {
     pub fn new(outside: Outside, only: Option<String>, stop: CancellationToken) -> Executor {
-        Executor { outside, only, stop, plans: Mutex::new(HashMap::new()) }
+        Executor { outside, only, stop, plans: Mutex::default(), chores: chores::Chores::default() }
     }
 
     /// Works until nothing is queued or running any more, or until stopped.
     pub async fn drain(&self, who: &str) -> Result<(), LedgerError> {
         while !self.stop.is_cancelled() {
+            self.chores().await?;
             if self.work_once(who).await? {
                 continue;
             }
@@ -152,6 +157,9 @@ impl Executor {
         let (clock, settings) = (&self.outside.clock, &self.outside.settings);
         loop {
             clock.sleep(Span::from_micros(settings.lease_ttl.micros() / 3)).await;
+            if let Err(lost) = self.chores().await {
+                return lost;
+            }
             let last = *progress.lock().unwrap_or_else(PoisonError::into_inner);
             if clock.now().since(last) > settings.progress_limit {
                 // The lease runs out by itself; another worker takes over and counts it.
@@ -163,6 +171,10 @@ impl Executor {
                 Err(error) => tracing::warn!(task.id = %lease.task, "heartbeat failed, trying again: {error}"),
             }
         }
+    }
+
+    fn known_plans(&self) -> Vec<Arc<PlanView>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     async fn plan(&self, id: Id) -> Result<Arc<PlanView>, LedgerError> {
