@@ -17,6 +17,7 @@ use patra_store::{Durability, Options, SqliteStore, worker_name};
 
 use crate::cli::TriggerArgs;
 use crate::clock::{SystemClock, SystemRandom};
+use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
 
 /// Written as actor of the versions that come with the program.
@@ -102,7 +103,7 @@ impl Desk {
         if !looks_like_a_file(source_or_file) {
             return Ok(source_or_file.to_owned());
         }
-        let (definition, text) = read_definition(Path::new(source_or_file))?;
+        let (definition, text) = checked(Path::new(source_or_file))?;
         let apply = Apply { channel, from: None, actor: &actor(), remark: source_or_file };
         self.apply(&definition, &text, apply).await?;
         Ok(definition.source().to_owned())
