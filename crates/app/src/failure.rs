@@ -100,6 +100,9 @@ impl From<patra_engine::planner::PlanError> for Failure {
                 Failure::new(Exit::NotFound, format!("there is no source `{provenance}`"))
                     .hint("`patra source list` shows the sources; a definition file can be given instead of a name")
             }
+            E::UnknownChannel { .. } => {
+                Failure::new(Exit::NotFound, error).hint("`patra registry apply FILE --channel NAME` makes a channel")
+            }
             E::Mistakes { mistakes, .. } => mistaken(&mistakes),
             E::Paused { .. } => Failure::new(Exit::Source, error),
             E::NoPlan(error @ NoPlan::Zone(_)) => Failure::new(Exit::Definition, error),

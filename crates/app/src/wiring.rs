@@ -13,10 +13,11 @@ use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
 use patra_engine::planner::{Planner, Trigger, definition_of};
 use patra_source::EnvFileSecrets;
-use patra_store::{Durability, Options, Store};
+use patra_store::{Durability, Options, Store, worker_name};
 
 use crate::cli::TriggerArgs;
 use crate::clock::{SystemClock, SystemRandom};
+use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
 
 /// Written as actor of the versions that come with the program.
@@ -27,6 +28,8 @@ pub struct Desk {
     pub store: Arc<Store>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    /// Name under which the store has leased the slot of its ids.
+    pub slot_owner: String,
 }
 
 impl Desk {
@@ -36,8 +39,9 @@ impl Desk {
         let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
         let mut options = Options::new(clock.clone(), random.next_u64());
         options.durability = durability;
+        let slot_owner = worker_name(&options.worker, options.seed);
         let store = Store::open(place_of(database)?, options).await.map_err(|error| unopened(database, &error))?;
-        let desk = Desk { store, clock, random };
+        let desk = Desk { store, clock, random, slot_owner };
         desk.apply_catalogue().await?;
         Ok(desk)
     }
@@ -97,7 +101,7 @@ impl Desk {
         if !looks_like_a_file(source_or_file) {
             return Ok(source_or_file.to_owned());
         }
-        let (definition, text) = read_definition(Path::new(source_or_file))?;
+        let (definition, text) = checked(Path::new(source_or_file))?;
         let apply = Apply { channel, from: None, actor: &actor(), remark: source_or_file };
         self.apply(&definition, &text, apply).await?;
         Ok(definition.source().to_owned())

@@ -1,5 +1,6 @@
 //! The planner: `trigger → schedule instance → compile → plan`, all or nothing, without a request to the source.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use patra_core::failpoint::{Failpoints, Struck};
@@ -53,6 +54,8 @@ pub enum Planned {
 pub enum PlanError {
     #[error("there is no source `{provenance}` in the registry")]
     UnknownSource { provenance: String },
+    #[error("there is no channel `{channel}`; known are {}", known.join(", "))]
+    UnknownChannel { channel: String, known: Vec<String> },
     #[error("the definition of `{provenance}` cannot be compiled")]
     Mistakes { provenance: String, mistakes: Vec<Diagnostic> },
     #[error("`{provenance}` is paused: {reason}")]
@@ -148,8 +151,24 @@ impl Planner {
         let at = self.ledger.database_now();
         let unknown = || PlanError::UnknownSource { provenance: provenance.clone() };
         let version = self.registry.version_at(provenance, &trigger.channel, at).await?.ok_or_else(unknown)?;
+        if version.channel != trigger.channel {
+            self.known_channel(&trigger.channel).await?;
+        }
         compile_version(&version, trigger)
             .map_err(|mistakes| PlanError::Mistakes { provenance: provenance.clone(), mistakes })
+    }
+}
+
+impl Planner {
+    /// A source without a version on a channel is read by its stable one; a channel that nobody has is a slip of the
+    /// pen.
+    pub async fn known_channel(&self, channel: &str) -> Result<(), PlanError> {
+        let versions = self.registry.versions(None).await?;
+        let known: BTreeSet<String> = versions.into_iter().map(|version| version.channel).collect();
+        if known.contains(channel) {
+            return Ok(());
+        }
+        Err(PlanError::UnknownChannel { channel: channel.to_owned(), known: known.into_iter().collect() })
     }
 }
 

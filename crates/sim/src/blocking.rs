@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use patra_core::id::Id;
 use patra_core::ports::{
-    BatchCommit, Claim, Committed, Finished, Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass,
-    NewPlan, PlanView, PlanningView, Published, Release, SliceOutcome, Split,
+    BatchCommit, Cancelled, Claim, Committed, Finished, Intervention, Lease, Leased, Ledger, LedgerError, Namespace,
+    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split,
 };
 use patra_core::time::{Span, Timestamp};
 use tokio::runtime::Handle;
@@ -31,6 +31,10 @@ impl Ledger for BlockingLedger {
 
     async fn lease_worker_slot(&self, owner: &str, ttl: Span) -> Result<u16, LedgerError> {
         self.runtime.block_on(self.inner.lease_worker_slot(owner, ttl))
+    }
+
+    async fn renew_worker_slot(&self, owner: &str, slot: u16, ttl: Span) -> Result<(), LedgerError> {
+        self.runtime.block_on(self.inner.renew_worker_slot(owner, slot, ttl))
     }
 
     async fn open_instance(&self, instance: NewInstance) -> Result<(), LedgerError> {
@@ -87,6 +91,18 @@ impl Ledger for BlockingLedger {
 
     async fn split_slice(&self, lease: &Lease, split: Split) -> Result<(), LedgerError> {
         self.runtime.block_on(self.inner.split_slice(lease, split))
+    }
+
+    async fn cancel_task(&self, task: Id, act: &Intervention) -> Result<Cancelled, LedgerError> {
+        self.runtime.block_on(self.inner.cancel_task(task, act))
+    }
+
+    async fn cancel_plan(&self, plan: Id, act: &Intervention) -> Result<u64, LedgerError> {
+        self.runtime.block_on(self.inner.cancel_plan(plan, act))
+    }
+
+    async fn waive(&self, waiver: NewWaiver) -> Result<Option<(Timestamp, Timestamp)>, LedgerError> {
+        self.runtime.block_on(self.inner.waive(waiver))
     }
 
     async fn reconcile(

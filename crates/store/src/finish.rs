@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use patra_core::id::Id;
+use patra_core::plan::build::coverage_origin;
 use patra_core::ports::{CutAtPrefix, Finished, Lease, LedgerError, SliceOutcome};
-use patra_core::spec::snapshot::Operation;
 use patra_core::states::{PlanEvent, PlanState, RunEvent, SliceEvent, SliceState, TaskEvent, TaskState};
 use patra_core::time::{Span, Timestamp};
 use patra_core::window::Window;
@@ -29,7 +29,8 @@ pub(crate) const END_TASK: &str = "-- task.end
         lease_epoch = lease_epoch + :bump, updated_at = :now
      WHERE id = :task AND lease_epoch = :epoch AND run_uuid = :run_uuid AND status_code = :running";
 pub(crate) const TASK_END: &str = "-- task.ended
-    SELECT id, status_code, run_uuid, schedule_instance_id, expr_hash FROM ing_task WHERE id = :task";
+    SELECT id, plan_id, slice_id, status_code, run_uuid, schedule_instance_id, expr_hash FROM ing_task
+     WHERE id = :task";
 const SLICE_STATE: &str = "-- slice.state
     SELECT id, status_code, window_from, window_to, part, slice_no FROM ing_plan_slice WHERE id = :slice";
 const END_SLICE: &str = "-- slice.end
@@ -187,11 +188,22 @@ pub(crate) async fn end_slice(
     skip_open_batches(tx, lease.task, ending.reason.unwrap_or("FINISHED")).await?;
     let end = RunEnd { reason: ending.reason, error: ending.error };
     end_run(tx, lease.run, ending.run, end, now).await?;
-    let row = tx.row("ing_plan_slice", SLICE_STATE, params! { slice: lease.slice }).await?;
-    let row = row.ok_or_else(|| LedgerError::Missing { what: format!("slice {}", lease.slice) })?;
+    close_slice(tx, lease.task, lease.slice, ending, now).await
+}
+
+/// The slice itself, with the sums of the runs of its task.
+pub(crate) async fn close_slice(
+    tx: &mut Tx,
+    task: Id,
+    slice: Id,
+    ending: &Ending<'_>,
+    now: Timestamp,
+) -> Result<EndedSlice, DbError> {
+    let row = tx.row("ing_plan_slice", SLICE_STATE, params! { slice: slice }).await?;
+    let row = row.ok_or_else(|| LedgerError::Missing { what: format!("slice {slice}") })?;
     let state = row.code("status_code", SliceState::from_code)?.on(ending.slice)?;
     let mut sums = Map::new();
-    for run in tx.rows("ing_task_run", RUN_STATS, params! { task: lease.task }).await? {
+    for run in tx.rows("ing_task_run", RUN_STATS, params! { task: task }).await? {
         stats::add(&mut sums, &run.opt_json("stats")?.unwrap_or_default());
     }
     let ended = params! {
@@ -201,7 +213,7 @@ pub(crate) async fn end_slice(
         stats: Value::Object(sums.clone()),
         remarks: ending.remarks,
         now: now,
-        slice: lease.slice,
+        slice: slice,
     };
     tx.execute(END_SLICE, ended).await?;
     let part = row.opt_text("part")?.is_some();
@@ -209,7 +221,7 @@ pub(crate) async fn end_slice(
 }
 
 /// One slice fewer is open; the last one completes the plan and frees its namespace.
-async fn close_in_plan(tx: &mut Tx, plan: Id, now: Timestamp) -> Result<bool, DbError> {
+pub(crate) async fn close_in_plan(tx: &mut Tx, plan: Id, now: Timestamp) -> Result<bool, DbError> {
     tx.execute(CLOSE_SLICES, params! { plan: plan, now: now }).await?;
     let row = tx.row("ing_plan", PLAN_STATE, params! { plan: plan }).await?;
     let row = row.ok_or_else(|| LedgerError::Missing { what: format!("plan {plan}") })?;
@@ -255,11 +267,7 @@ pub(crate) async fn credit(
         now: tx.now(),
     };
     tx.execute(SOURCE_BEHIND, behind).await?;
-    let origin = match plan.namespace.operation {
-        Operation::Harvest => plan.spec.window.origin,
-        // These read what they were asked to read: their cursor begins where their first plan began.
-        Operation::Backfill | Operation::Update => plan.window.from(),
-    };
+    let origin = coverage_origin(&plan);
     let mover = Mover {
         instance: Some(task.id("schedule_instance_id")?),
         lease: Some(lease.clone()),

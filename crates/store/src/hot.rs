@@ -1,6 +1,6 @@
 //! Every statement whose cost must not grow with the ledger, with the index it must use.
 
-use crate::{claim, commit, coverage, finish, inspect, pass, plan, queue, records, rows};
+use crate::{cancel, claim, commit, coverage, finish, inspect, pass, plan, queue, records, rows};
 
 /// (statement, index). `PK` is the primary key.
 pub(crate) const HOT: &[(&str, &str)] = &[
@@ -34,6 +34,8 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (records::RAISE_KEY, "PK"),
     (pass::NEW_PASS, "PK"),
     (pass::RELEASE, "PK"),
+    (cancel::CANCEL_TASK, "PK"),
+    (cancel::OPEN_TASKS, "idx_task_plan"),
     (finish::END_TASK, "PK"),
     (finish::TASK_END, "PK"),
     (finish::RUN_STATS, "uk_run_attempt"),

@@ -6,6 +6,7 @@
 //! `coverage` moves the watermark.
 
 mod bisect;
+mod cancel;
 mod claim;
 mod commit;
 #[cfg(test)]
@@ -33,7 +34,9 @@ mod stats;
 mod step;
 mod store;
 mod value;
+mod waive;
 mod worker;
 
 pub use error::StoreError;
 pub use store::{Durability, Options, Store, Time, shown};
+pub use worker::worker_name;

@@ -93,7 +93,7 @@ impl Store {
         let wrong = |error: DbError| StoreError::Open { place: shown(place), message: error.message() };
         let db = Db::open(place, &options).await.map_err(wrong)?;
         migrate::migrate(&db, migrate::list(db.dialect()), options.migrate).await?;
-        let owner = format!("{}-{:016x}", options.worker, options.seed);
+        let owner = worker::worker_name(&options.worker, options.seed);
         let slot = leased_slot(&db, &owner).await.map_err(|error| error.into_ledger("open"))?;
         let inner = Inner {
             db,

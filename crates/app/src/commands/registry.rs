@@ -72,7 +72,11 @@ async fn newest(desk: &Desk, source: &str) -> Result<Option<i64>, Failure> {
 }
 
 async fn current(desk: &Desk, source: &str, channel: &str) -> Result<StoredVersion, Failure> {
-    desk.store.version_at(source, channel, desk.clock.now()).await?.ok_or_else(|| unknown(source))
+    let version = desk.store.version_at(source, channel, desk.clock.now()).await?.ok_or_else(|| unknown(source))?;
+    if version.channel != channel {
+        desk.planner().known_channel(channel).await?;
+    }
+    Ok(version)
 }
 
 async fn diff(global: &Global, desk: &Desk, file: &Path, channel: &str) -> Result<(), Failure> {

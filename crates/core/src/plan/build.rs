@@ -14,7 +14,7 @@ use crate::plan::slicer::Slicer;
 use crate::planted::{Defect, planted};
 use crate::ports::{Namespace, NewPlan, NewSlice, NewTask, PlanView, PlanningView};
 use crate::spec::hashes;
-use crate::spec::snapshot::{NamespaceScope, OutOfRange, SpecSnapshot};
+use crate::spec::snapshot::{NamespaceScope, Operation, OutOfRange, SpecSnapshot};
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
@@ -63,6 +63,15 @@ pub fn namespace_of(spec: &SpecSnapshot) -> Namespace {
         cursor_key: spec.window.key.clone(),
         scope: spec.namespace,
         key,
+    }
+}
+
+/// Where the coverage of a plan's namespace begins.
+pub fn coverage_origin(plan: &PlanView) -> Timestamp {
+    match plan.namespace.operation {
+        Operation::Harvest => plan.spec.window.origin,
+        // These read what they were asked to read: their cursor begins where their first plan began.
+        Operation::Backfill | Operation::Update => plan.window.from(),
     }
 }
 

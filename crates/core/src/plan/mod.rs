@@ -4,3 +4,4 @@ pub mod build;
 pub mod coverage;
 pub mod slicer;
 pub mod split;
+pub mod waive;

@@ -15,6 +15,7 @@ use crate::page::{BadItem, Part};
 use crate::plan::coverage::ReadSlice;
 use crate::record::NewRecord;
 use crate::spec::snapshot::{NamespaceScope, Operation, QuarantineSpec, SpecSnapshot};
+use crate::states::TaskState;
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
@@ -37,6 +38,9 @@ pub enum LedgerError {
     TooNew { what: String },
     #[error("there is no {what}")]
     Missing { what: String },
+    /// Another process may be making the same ids: stop, write nothing more.
+    #[error("worker slot {slot} was lost; this process must be started again")]
+    SlotLost { slot: u16 },
     /// A planted failure of a test.
     #[error(transparent)]
     Struck(#[from] Struck),
@@ -411,6 +415,33 @@ pub struct NewPass {
     pub reason: String,
 }
 
+/// Who acts and why; kept in the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intervention {
+    pub actor: String,
+    pub reason: String,
+}
+
+/// What became of a cancellation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    Now,
+    /// It had ended before, in this state; complete or cancel wins, never both (INV-42).
+    EndedBefore(TaskState),
+}
+
+/// A hole that somebody answers for (INV-11).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewWaiver {
+    /// Chosen before the first try, so that a repeated one is the same.
+    pub id: Id,
+    pub namespace: Namespace,
+    pub window: Window,
+    pub act: Intervention,
+    pub origin: Timestamp,
+    pub settling_lag: Span,
+}
+
 /// A plan as an executor needs it.
 #[derive(Clone, Debug)]
 pub struct PlanView {
@@ -429,6 +460,9 @@ pub trait Ledger: Send + Sync {
 
     /// Leases a slot for the id generator of one process; no two live processes share one.
     async fn lease_worker_slot(&self, owner: &str, ttl: Span) -> Result<u16, LedgerError>;
+
+    /// Moves the end of a slot's lease if it is still `owner`'s.
+    async fn renew_worker_slot(&self, owner: &str, slot: u16, ttl: Span) -> Result<(), LedgerError>;
 
     /// Records what was asked, before anything is decided.
     async fn open_instance(&self, instance: NewInstance) -> Result<(), LedgerError>;
@@ -472,6 +506,17 @@ pub trait Ledger: Send + Sync {
 
     /// Replaces a slice by children that tile it, fencing its executor.
     async fn split_slice(&self, lease: &Lease, split: Split) -> Result<(), LedgerError>;
+
+    /// Ends a task that is queued or running, with its slice. Afterwards no batch of it commits; what has ended stays
+    /// as it is.
+    async fn cancel_task(&self, task: Id, act: &Intervention) -> Result<Cancelled, LedgerError>;
+
+    /// Cancels every open task of a plan, also those that splits add meanwhile; how many.
+    async fn cancel_plan(&self, plan: Id, act: &Intervention) -> Result<u64, LedgerError>;
+
+    /// Counts a window as covered that nobody proved, and moves the watermark over it with the cause WAIVED; where it
+    /// went, if it moved.
+    async fn waive(&self, waiver: NewWaiver) -> Result<Option<(Timestamp, Timestamp)>, LedgerError>;
 
     /// Walks the coverage of a namespace again; true when the watermark moved.
     async fn reconcile(

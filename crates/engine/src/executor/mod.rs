@@ -3,19 +3,20 @@
 //! A worker takes one task at a time. Everything it knows of a task it reads from the ledger after the claim, and
 //! every write it makes carries the lease, so it may die or be overtaken at any moment.
 
+mod chores;
 mod commit;
 mod details;
 mod fetch;
 mod outcome;
 mod reading;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use patra_core::failpoint::Failpoints;
 use patra_core::id::{Id, IdGen};
-use patra_core::ports::{Claim, Clock, Gate, Leased, Ledger, LedgerError, PlanView, Random, Source};
+use patra_core::ports::{Claim, Clock, Gate, Leased, Ledger, LedgerError, Partition, PlanView, Random, Source};
 use patra_core::time::{Span, Timestamp};
 use tokio_util::sync::CancellationToken;
 
@@ -37,6 +38,8 @@ pub struct Outside {
     pub notices: Arc<dyn Notices>,
     pub failpoints: Failpoints,
     pub settings: Settings,
+    /// Name under which the slot of `ids` is leased; `None` where somebody else keeps it.
+    pub slot_owner: Option<String>,
 }
 
 /// Shared by the workers of one process.
@@ -46,6 +49,11 @@ pub struct Executor {
     only: Option<String>,
     stop: CancellationToken,
     plans: Mutex<HashMap<Id, Arc<PlanView>>>,
+    chores: chores::Chores,
+    /// What the workers of this process run, by partition.
+    running: Mutex<BTreeMap<Partition, u32>>,
+    /// One worker claims at a time, so that none counts on room that another has just taken.
+    claiming: futures::lock::Mutex<()>,
 }
 
 /// Why a run stopped before its own end.
@@ -65,12 +73,21 @@ impl From<LedgerError> for Halt {
 
 impl Executor {
     pub fn new(outside: Outside, only: Option<String>, stop: CancellationToken) -> Executor {
-        Executor { outside, only, stop, plans: Mutex::new(HashMap::new()) }
+        Executor {
+            outside,
+            only,
+            stop,
+            plans: Mutex::default(),
+            chores: chores::Chores::default(),
+            running: Mutex::default(),
+            claiming: futures::lock::Mutex::new(()),
+        }
     }
 
     /// Works until nothing is queued or running any more, or until stopped.
     pub async fn drain(&self, who: &str) -> Result<(), LedgerError> {
         while !self.stop.is_cancelled() {
+            self.chores().await?;
             if self.work_once(who).await? {
                 continue;
             }
@@ -83,11 +100,24 @@ impl Executor {
         Ok(())
     }
 
+    /// Works until stopped: waits for tasks that are not there yet, and for a database that is away.
+    pub async fn serve(&self, who: &str) -> Result<(), LedgerError> {
+        while !self.stop.is_cancelled() {
+            self.chores().await?;
+            if self.work_once(who).await? {
+                continue;
+            }
+            // Whatever the next due time is, something may be planned before.
+            self.idle_until(Timestamp::MAX).await;
+        }
+        self.outside.failpoints.hit("shutdown.done")?;
+        Ok(())
+    }
+
     /// Takes and runs one task; false when none was due.
     pub async fn work_once(&self, who: &str) -> Result<bool, LedgerError> {
-        let claim = Claim { only: self.only.clone(), ..Claim::new(who, 1, self.outside.settings.lease_ttl) };
-        let taken = match self.outside.ledger.acquire_tasks(&claim).await {
-            Ok(taken) => taken,
+        let leased = match self.claim(who).await {
+            Ok(leased) => leased,
             Err(error @ (LedgerError::Unavailable { .. } | LedgerError::Struck(_))) => {
                 // Claims pause while the database is away or full; nothing is lost by waiting.
                 tracing::warn!("claiming failed, waiting: {error}");
@@ -96,9 +126,36 @@ impl Executor {
             }
             Err(error) => return Err(error),
         };
-        let Some(leased) = taken.into_iter().next() else { return Ok(false) };
+        let Some(leased) = leased else { return Ok(false) };
+        let partition = partition_of(&leased);
         self.run(leased).await;
+        self.count(&partition, -1);
         Ok(true)
+    }
+
+    async fn claim(&self, who: &str) -> Result<Option<Leased>, LedgerError> {
+        let _turn = self.claiming.lock().await;
+        let settings = &self.outside.settings;
+        let claim = Claim {
+            only: self.only.clone(),
+            partition_max: settings.partition_max,
+            running: self.running.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            ..Claim::new(who, 1, settings.lease_ttl)
+        };
+        let leased = self.outside.ledger.acquire_tasks(&claim).await?.into_iter().next();
+        if let Some(leased) = &leased {
+            self.count(&partition_of(leased), 1);
+        }
+        Ok(leased)
+    }
+
+    fn count(&self, partition: &Partition, change: i32) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = running.entry(partition.clone()).or_default();
+        *count = count.saturating_add_signed(change);
+        if *count == 0 {
+            running.remove(partition);
+        }
     }
 
     async fn idle_until(&self, due: Timestamp) {
@@ -154,6 +211,9 @@ impl Executor {
         let (clock, settings) = (&self.outside.clock, &self.outside.settings);
         loop {
             clock.sleep(Span::from_micros(settings.lease_ttl.micros() / 3)).await;
+            if let Err(lost) = self.chores().await {
+                return lost;
+            }
             let last = *progress.lock().unwrap_or_else(PoisonError::into_inner);
             if clock.now().since(last) > settings.progress_limit {
                 // The lease runs out by itself; another worker takes over and counts it.
@@ -167,6 +227,10 @@ impl Executor {
         }
     }
 
+    fn known_plans(&self) -> Vec<Arc<PlanView>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
     async fn plan(&self, id: Id) -> Result<Arc<PlanView>, LedgerError> {
         if let Some(plan) = self.plans.lock().unwrap_or_else(PoisonError::into_inner).get(&id) {
             return Ok(plan.clone());
@@ -178,5 +242,13 @@ impl Executor {
         }
         plans.insert(id, plan.clone());
         Ok(plan)
+    }
+}
+
+fn partition_of(leased: &Leased) -> Partition {
+    Partition {
+        provenance: leased.task.provenance.clone(),
+        endpoint: leased.task.endpoint.clone(),
+        operation: leased.task.operation.code().to_owned(),
     }
 }

@@ -77,6 +77,7 @@ impl Bench {
             notices: Arc::new(Silent),
             failpoints: Failpoints::none(),
             settings,
+            slot_owner: Some(patra_store::worker_name("patra", 7)),
         };
         Arc::new(Executor::new(outside, None, CancellationToken::new()))
     }

@@ -6,6 +6,7 @@ mod hot;
 mod inspect;
 mod lease;
 mod open;
+mod operator;
 mod plan;
 mod records;
 mod registry;
@@ -107,6 +108,16 @@ every_backend! {
         a_slice_that_ends_without_proof_keeps_what_its_order_proves,
         children_that_do_not_tile_are_refused,
         a_split_that_fails_leaves_the_parent,
+    ],
+    operator: [
+        after_a_cancel_nothing_of_the_task_commits,
+        what_has_ended_is_not_cancelled,
+        a_cancel_that_fails_leaves_the_task,
+        cancelling_a_plan_ends_everything_that_is_open_of_it,
+        a_waiver_is_signed_and_moves_the_watermark_once,
+        a_waiver_before_the_first_proof_begins_the_cursor,
+        a_slot_is_renewed_by_its_owner_only,
+        without_its_slot_a_process_writes_nothing,
     ],
     records: [
         near_equal_ids_stay_apart,

@@ -223,6 +223,7 @@ impl Lab {
             notices: self.notices.clone(),
             failpoints: self.failpoints.clone(),
             settings: self.plan.settings,
+            slot_owner: None,
         };
         Arc::new(Executor::new(outside, None, self.stop.clone()))
     }
