@@ -160,7 +160,10 @@ fn is_there(place: &str) -> bool {
 }
 
 fn unopened(database: &str, error: &patra_store::StoreError) -> Failure {
-    Failure::new(Exit::Database, format!("cannot use the database `{}`: {error}", patra_store::shown(database)))
+    match error {
+        patra_store::StoreError::Open { .. } => Failure::new(Exit::Database, error),
+        _ => Failure::new(Exit::Database, format!("the database `{}`: {error}", patra_store::shown(database))),
+    }
 }
 
 impl Desk {
