@@ -22,9 +22,11 @@ use crate::value::{Row, params};
 
 /// Most tasks one call may take.
 const CLAIM_MAX: u32 = 256;
-/// 1 is highest, 9 lowest.
-const PRIORITIES: std::ops::RangeInclusive<u8> = 1..=9;
 
+/// The next lower priority (1 is highest) that has queued tasks; the index is entered once per priority in use.
+pub(crate) const NEXT_PRIORITY: &str = "-- task.next_priority
+    SELECT MIN(t.priority) AS priority FROM ing_task t
+     WHERE t.status_code = :queued AND t.leased_until IS NULL AND t.priority > :above";
 pub(crate) const DUE: &str = "-- task.due
     SELECT t.id, t.lease_epoch, t.status_code FROM ing_task t
      WHERE t.status_code = :queued AND t.leased_until IS NULL AND t.priority = :priority AND t.scheduled_at <= :now
@@ -32,7 +34,7 @@ pub(crate) const DUE: &str = "-- task.due
        AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
                        AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
        AND EXISTS (SELECT 1 FROM ing_plan p WHERE p.id = t.plan_id AND p.format_version <= :format)
-     ORDER BY t.scheduled_at, t.id LIMIT :limit {skip_locked}";
+     ORDER BY t.scheduled_at, t.id {limit:limit} {skip_locked}";
 pub(crate) const EXPIRED: &str = "-- task.expired
     SELECT t.id, t.lease_epoch, t.status_code FROM ing_task t
      WHERE t.status_code = :running AND t.leased_until < :now
@@ -40,7 +42,7 @@ pub(crate) const EXPIRED: &str = "-- task.expired
        AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
                        AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
        AND EXISTS (SELECT 1 FROM ing_plan p WHERE p.id = t.plan_id AND p.format_version <= :format)
-     ORDER BY t.leased_until, t.priority, t.scheduled_at, t.id LIMIT :limit {skip_locked}";
+     ORDER BY t.leased_until, t.priority, t.scheduled_at, t.id {limit:limit} {skip_locked}";
 pub(crate) const TAKE: &str = "-- task.take
     UPDATE ing_task SET status_code = :running, lease_owner = :who, run_uuid = :run_uuid,
         lease_epoch = lease_epoch + :step, leased_until = :until, lease_count = lease_count + 1,
@@ -136,11 +138,14 @@ async fn candidates(tx: &mut Tx, now: Timestamp, limit: u32, only: &str) -> Resu
     for row in tx.rows("ing_task", EXPIRED, expired).await? {
         found.push(candidate(&row)?);
     }
-    for priority in PRIORITIES {
+    let mut above = 0;
+    loop {
         let left = limit.saturating_sub(found.len() as u32);
         if left == 0 {
             break;
         }
+        let Some(priority) = next_priority(tx, above).await? else { break };
+        above = priority;
         let queued = TaskState::Queued.code();
         let due = params! { queued: queued, priority: priority, now: now, format: FORMAT, limit: left, only: only };
         for row in tx.rows("ing_task", DUE, due).await? {
@@ -148,6 +153,11 @@ async fn candidates(tx: &mut Tx, now: Timestamp, limit: u32, only: &str) -> Resu
         }
     }
     Ok(found)
+}
+
+async fn next_priority(tx: &mut Tx, above: i64) -> Result<Option<i64>, DbError> {
+    let row = tx.row("ing_task", NEXT_PRIORITY, params! { queued: TaskState::Queued.code(), above: above }).await?;
+    Ok(row.map(|row| row.opt_int("priority")).transpose()?.flatten())
 }
 
 fn candidate(row: &Row) -> Result<Candidate, LedgerError> {
@@ -332,7 +342,9 @@ async fn next_due_in(tx: &mut Tx, now: Timestamp, only: &str) -> Result<Option<T
         // A lease is over only after its last microsecond.
         earliest = Some(row.time("due_at")?.plus(Span::from_micros(1)));
     }
-    for priority in PRIORITIES {
+    let mut above = 0;
+    while let Some(priority) = next_priority(tx, above).await? {
+        above = priority;
         let asked = params! { queued: TaskState::Queued.code(), priority: priority, only: only };
         if let Some(row) = tx.row("ing_task", NEXT_QUEUED, asked).await? {
             let due_at = row.time("due_at")?;

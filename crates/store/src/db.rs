@@ -5,13 +5,16 @@
 //! connection is used again. After an I/O error a connection is closed and opened anew.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use futures::TryStreamExt;
 use patra_core::time::Timestamp;
-use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqliteQueryResult, SqliteRow, SqliteSynchronous,
+};
 use sqlx::{
-    Arguments, AssertSqlSafe, Column, ConnectOptions, Connection, Decode, Executor, Row as _, SqliteConnection,
+    Arguments, AssertSqlSafe, Column, ConnectOptions, Connection, Decode, Either, Executor, Row as _, SqliteConnection,
     TypeInfo, ValueRef,
 };
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
@@ -45,7 +48,11 @@ struct Shared {
     statements: Arc<Statements>,
     writer: Arc<AsyncMutex<Option<SqliteConnection>>>,
     readers: Arc<Readers>,
+    schema: Arc<OnceLock<Arc<Schema>>>,
 }
+
+/// Columns of every table, by table.
+pub(crate) type Schema = BTreeMap<String, Vec<String>>;
 
 struct Readers {
     idle: Mutex<Vec<SqliteConnection>>,
@@ -86,6 +93,7 @@ impl Db {
                     idle: Mutex::new(Vec::new()),
                     permits: Arc::new(Semaphore::new(readers.max(1) as usize)),
                 }),
+                schema: Arc::default(),
             }),
         })
     }
@@ -132,7 +140,9 @@ impl Db {
     async fn begin(&self, mut held: Held, begin: &'static str) -> Result<Tx, DbError> {
         let dialect = self.dialect();
         let begun = match held.connection() {
-            Some(connection) => connection.execute(begin).await.map_err(|error| wrong(dialect, &error)),
+            Some(connection) => {
+                finished(connection.fetch_many(sqlx::query(begin))).await.map_err(|error| wrong(dialect, &error))
+            }
             None => Err(gone()),
         };
         if let Err(error) = begun {
@@ -141,7 +151,8 @@ impl Db {
             }
             return Err(error);
         }
-        Ok(Tx { held: Some(held), statements: self.shared.statements.clone(), broken: false })
+        let (statements, schema) = (self.shared.statements.clone(), self.shared.schema.clone());
+        Ok(Tx { held: Some(held), statements, schema, broken: false })
     }
 
     /// Closes idle connections and the writer, so that the log is folded into the database file.
@@ -193,6 +204,7 @@ pub(crate) struct Tx {
     /// `None` once it has ended.
     held: Option<Held>,
     statements: Arc<Statements>,
+    schema: Arc<OnceLock<Arc<Schema>>>,
     /// An I/O error was seen; the connection is not used again.
     broken: bool,
 }
@@ -270,14 +282,18 @@ impl Tx {
         self.fetch(table, text.into(), positional(values)?).await
     }
 
-    /// Columns of every table, by table. Names composed into a statement are taken from here.
-    pub async fn schema(&mut self) -> Result<BTreeMap<String, Vec<String>>, DbError> {
-        let mut schema: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    /// Names composed into a statement are taken from here. Read once: it changes by migrations alone, and those are
+    /// over before the first step asks.
+    pub async fn schema(&mut self) -> Result<Arc<Schema>, DbError> {
+        if let Some(schema) = self.schema.get() {
+            return Ok(schema.clone());
+        }
+        let mut schema = Schema::new();
         let query = self.statements.dialect().columns_query();
         for row in self.rows("schema", query, Vec::new()).await? {
             schema.entry(row.string("table_name")?).or_default().push(row.string("column_name")?);
         }
-        Ok(schema)
+        Ok(self.schema.get_or_init(|| Arc::new(schema)).clone())
     }
 
     /// How the database writes a parameter; values are bound in the order of their placeholders.
@@ -303,7 +319,7 @@ impl Tx {
     pub async fn commit(mut self) -> Result<(), DbError> {
         let dialect = self.statements.dialect();
         let connection = self.held.as_mut().and_then(Held::connection).ok_or_else(gone)?;
-        match connection.execute("COMMIT").await {
+        match finished(connection.fetch_many(sqlx::query("COMMIT"))).await {
             Ok(_) => {
                 self.held.take().into_iter().for_each(Held::give_back);
                 Ok(())
@@ -342,9 +358,9 @@ impl Tx {
         let dialect = self.statements.dialect();
         let connection = self.held.as_mut().and_then(Held::connection).ok_or_else(gone)?;
         let query = sqlx::query_with(AssertSqlSafe(rendered.sql.clone()), arguments);
-        let result = connection.execute(query).await.map_err(|error| wrong(dialect, &error));
+        let result = finished(connection.fetch_many(query)).await.map_err(|error| wrong(dialect, &error));
         self.broken |= matches!(result, Err(DbError::Unavailable(_)));
-        result.map(|done| done.rows_affected())
+        result.map(|(matched, _)| matched)
     }
 
     async fn fetch(
@@ -356,9 +372,9 @@ impl Tx {
         let dialect = self.statements.dialect();
         let connection = self.held.as_mut().and_then(Held::connection).ok_or_else(gone)?;
         let query = sqlx::query_with(AssertSqlSafe(sql), arguments);
-        let result = connection.fetch_all(query).await.map_err(|error| wrong(dialect, &error));
+        let result = finished(connection.fetch_many(query)).await.map_err(|error| wrong(dialect, &error));
         self.broken |= matches!(result, Err(DbError::Unavailable(_)));
-        let rows = result?;
+        let (_, rows) = result?;
         let names: Arc<[String]> = match rows.first() {
             Some(row) => row.columns().iter().map(|column| column.name().to_owned()).collect(),
             None => Arc::new([]),
@@ -381,7 +397,7 @@ impl Drop for Tx {
 
 async fn roll_back(mut held: Held, broken: bool) {
     let undone = match held.connection() {
-        Some(connection) => connection.execute("ROLLBACK").await.is_ok(),
+        Some(connection) => finished(connection.fetch_many(sqlx::query("ROLLBACK"))).await.is_ok(),
         None => false,
     };
     // SQLite may have rolled back by itself after an error; a connection that did is still closed, to be sure.
@@ -389,6 +405,21 @@ async fn roll_back(mut held: Held, broken: bool) {
         held.discard();
     }
     held.give_back();
+}
+
+type Answers<'a> = futures::stream::BoxStream<'a, Result<Either<SqliteQueryResult, SqliteRow>, sqlx::Error>>;
+
+/// Rows matched and rows returned by one statement. Ends with the statement: whoever waits for the stream to close
+/// sleeps and wakes once more for every statement.
+async fn finished(mut answers: Answers<'_>) -> Result<(u64, Vec<SqliteRow>), sqlx::Error> {
+    let mut rows = Vec::new();
+    while let Some(answer) = answers.try_next().await? {
+        match answer {
+            Either::Left(done) => return Ok((done.rows_affected(), rows)),
+            Either::Right(row) => rows.push(row),
+        }
+    }
+    Ok((0, rows))
 }
 
 /// Binds each placeholder in turn.

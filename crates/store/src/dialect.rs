@@ -3,7 +3,7 @@
 //! A statement is one text for all of them. `:name` becomes a placeholder; `{...}` is one of:
 //! `{rows:n}` (as many rows of n placeholders as are bound), `{list}` (placeholders of an IN list),
 //! `{upsert:key;columns}` and `{insert_new:key}` (the tail of an INSERT that meets an existing key),
-//! `{skip_locked}` (passes over rows that another transaction holds).
+//! `{limit:name}` (as many rows as the parameter says), `{skip_locked}` (passes over rows that another transaction holds).
 
 /// What a code of the database means for the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,14 @@ impl Dialect {
         }
     }
 
+    /// A LIMIT whose number is the next parameter.
+    pub fn limit(self) -> &'static str {
+        match self {
+            // SQLite plans for the value of a bare parameter and prepares the statement anew at every use.
+            Dialect::Sqlite => "LIMIT ? + 0",
+        }
+    }
+
     pub fn skip_locked(self) -> &'static str {
         match self {
             // Write transactions begin immediate: there is never another one.
@@ -105,6 +113,7 @@ mod tests {
         assert_eq!(dialect.upsert("a, b", "c, d"), "ON CONFLICT (a, b) DO UPDATE SET c = excluded.c, d = excluded.d");
         assert_eq!(dialect.insert_new("a"), "ON CONFLICT (a) DO NOTHING");
         assert_eq!(dialect.placeholder(), "?");
+        assert_eq!(dialect.limit(), "LIMIT ? + 0");
         assert_eq!(dialect.skip_locked(), "");
     }
 

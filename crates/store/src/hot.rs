@@ -6,6 +6,7 @@ use crate::{claim, commit, coverage, finish, inspect, pass, plan, records, rows}
 pub(crate) const HOT: &[(&str, &str)] = &[
     (plan::LIVE_PLAN, "uk_plan_live"),
     (plan::PLAN_BY_KEY, "uk_plan_key"),
+    (claim::NEXT_PRIORITY, "idx_task_queue"),
     (claim::DUE, "idx_task_queue"),
     (claim::EXPIRED, "idx_task_queue"),
     (claim::TAKE, "PK"),

@@ -111,6 +111,10 @@ fn write_fragment(dialect: Dialect, fragment: &str, count: usize, sql: &mut Stri
             sql.push_str(&dialect.upsert(key, columns));
         }
         "insert_new" => sql.push_str(&dialect.insert_new(argument)),
+        "limit" => {
+            sql.push_str(dialect.limit());
+            slots.push(Slot::Name(argument.to_owned()));
+        }
         "skip_locked" => sql.push_str(dialect.skip_locked()),
         other => panic!("statement fragment {other} does not exist"),
     }

@@ -74,9 +74,8 @@ impl Executor {
             if self.work_once(who).await? {
                 continue;
             }
-            match self.outside.ledger.next_due(self.only.as_deref()).await? {
-                None => return Ok(()),
-                Some(due) => self.idle_until(due).await,
+            if !self.wait_for_work().await? {
+                return Ok(());
             }
         }
         self.outside.failpoints.hit("shutdown.done")?;
@@ -101,12 +100,25 @@ impl Executor {
         Ok(true)
     }
 
-    async fn idle_until(&self, due: Timestamp) {
-        let clock = &self.outside.clock;
-        let until = due.min(clock.now().plus(self.outside.settings.poll)).max(clock.now().plus(Span::from_millis(1)));
+    /// Returns when a task is due, or when stopped; false when none ever will be. An idle worker only looks: claims
+    /// take the write lock, and the ones at work need it.
+    async fn wait_for_work(&self) -> Result<bool, LedgerError> {
+        let ledger = &self.outside.ledger;
+        loop {
+            let Some(due) = ledger.next_due(self.only.as_deref()).await? else { return Ok(false) };
+            self.idle(due.since(ledger.database_now())).await;
+            if self.stop.is_cancelled() || due <= ledger.database_now() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Sleeps, but not for longer than other processes may take to bring work.
+    async fn idle(&self, span: Span) {
+        let span = span.min(self.outside.settings.poll).max(Span::from_millis(1));
         futures::select_biased! {
             () = self.stop.cancelled().fuse() => {}
-            () = clock.sleep_until(until).fuse() => {}
+            () = self.outside.clock.sleep(span).fuse() => {}
         }
     }
 

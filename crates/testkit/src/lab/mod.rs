@@ -83,7 +83,7 @@ impl LabPlan {
 /// A laboratory with its doors closed: everything that happens in it follows from the plan.
 pub struct Lab {
     pub plan: LabPlan,
-    pub runtime: Runtime,
+    pub runtime: Arc<Runtime>,
     pub time: VirtualTime,
     pub world: SharedWorld,
     pub store: Arc<SqliteStore>,
@@ -111,18 +111,17 @@ impl Lab {
         failpoints: Failpoints,
         notices: Arc<dyn Notices>,
     ) -> LabResult<Lab> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(|error| error.to_string())?;
+        // No thread and no driver of its own: a step of the ledger hands over to the database's thread and back, and
+        // nothing else waits. Sockets and timers do not exist here, time is virtual.
+        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
+        let runtime = Arc::new(runtime);
         let world = SharedWorld::new(World::new(world_plan(&plan)));
         let mut options = Options::new(Arc::new(time.clone()), plan.seed);
         options.durability = Durability::Normal;
         options.failpoints = failpoints.clone();
         let place = plan.database.to_string_lossy().into_owned();
         let store = runtime.block_on(SqliteStore::open(&place, options)).map_err(|error| error.to_string())?;
-        let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.handle().clone()));
+        let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.clone()));
         let stop = CancellationToken::new();
         let lab = Lab { plan, runtime, time, world, store, ledger, failpoints, notices, stop, starts: 0 };
         lab.publish_definitions()?;
