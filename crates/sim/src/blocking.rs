@@ -9,16 +9,18 @@ use patra_core::ports::{
     NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split,
 };
 use patra_core::time::{Span, Timestamp};
-use tokio::runtime::Handle;
+use tokio::runtime::Runtime;
 
 /// Drives every call of the inner ledger to its end on the runtime it was opened on.
+///
+/// The runtime itself and not its handle: one without threads of its own runs only inside its `block_on`.
 pub struct BlockingLedger {
     inner: Arc<dyn Ledger>,
-    runtime: Handle,
+    runtime: Arc<Runtime>,
 }
 
 impl BlockingLedger {
-    pub fn new(inner: Arc<dyn Ledger>, runtime: Handle) -> BlockingLedger {
+    pub fn new(inner: Arc<dyn Ledger>, runtime: Arc<Runtime>) -> BlockingLedger {
         BlockingLedger { inner, runtime }
     }
 }

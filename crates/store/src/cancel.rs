@@ -31,7 +31,7 @@ pub(crate) const CANCEL_TASK: &str = "-- task.cancel
      WHERE id = :task AND status_code IN (:queued, :running)";
 /// Without skipping what others hold: a page that is being committed must be waited for, not overlooked.
 pub(crate) const OPEN_TASKS: &str = "-- task.open_of_plan
-    SELECT id FROM ing_task WHERE plan_id = :plan AND status_code = :status ORDER BY id LIMIT :limit";
+    SELECT id FROM ing_task WHERE plan_id = :plan AND status_code = :status ORDER BY id {limit:limit}";
 const PLAN_KNOWN: &str = "-- plan.known
     SELECT id FROM ing_plan WHERE id = :plan";
 const AUDIT: &str = "-- audit.insert

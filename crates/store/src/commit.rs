@@ -4,6 +4,7 @@
 //! (INV-26). What needs no lock (compressing, hashing, sorting) is done before the transaction begins. A commit that
 //! is repeated with the same batch id finds its own row and changes nothing.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use patra_core::hash::Hash32;
@@ -13,6 +14,7 @@ use patra_core::record::{NewRecord, dedupe};
 use patra_core::states::{BatchEvent, BatchState, TaskState};
 use patra_core::time::{Span, Timestamp};
 use serde_json::{Map, json};
+use zstd::bulk::Compressor;
 
 use crate::bisect::quarantine_refused;
 use crate::db::Tx;
@@ -109,9 +111,21 @@ impl Prepared {
     }
 }
 
+thread_local! {
+    /// Making a compressor costs more than packing a small page with it.
+    static COMPRESSOR: RefCell<std::io::Result<Compressor<'static>>> = RefCell::new(Compressor::new(ZSTD_LEVEL));
+}
+
+fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|compressor| match compressor {
+        Ok(compressor) => compressor.compress(bytes),
+        Err(error) => Err(error.kind().into()),
+    })
+}
+
 fn pack(bytes: bytes::Bytes, whole: bool) -> Result<PackedBody, LedgerError> {
-    let packed = zstd::bulk::compress(&bytes, ZSTD_LEVEL);
-    let packed = packed.map_err(|error| LedgerError::Data { message: format!("a body did not compress: {error}") })?;
+    let refused = |error| LedgerError::Data { message: format!("a body did not compress: {error}") };
+    let packed = compress(&bytes).map_err(refused)?;
     Ok(PackedBody { hash: Hash32::of(&bytes), whole, bytes_raw: bytes.len(), packed })
 }
 

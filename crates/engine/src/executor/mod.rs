@@ -91,9 +91,8 @@ impl Executor {
             if self.work_once(who).await? {
                 continue;
             }
-            match self.outside.ledger.next_due(self.only.as_deref()).await? {
-                None => return Ok(()),
-                Some(due) => self.idle_until(due).await,
+            if !self.wait_for_work().await? {
+                return Ok(());
             }
         }
         self.outside.failpoints.hit("shutdown.done")?;
@@ -107,8 +106,15 @@ impl Executor {
             if self.work_once(who).await? {
                 continue;
             }
-            // Whatever the next due time is, something may be planned before.
-            self.idle_until(Timestamp::MAX).await;
+            match self.wait_for_work().await {
+                Ok(true) => {}
+                Ok(false) => self.idle(self.outside.settings.poll).await,
+                Err(error @ LedgerError::Unavailable { .. }) => {
+                    tracing::warn!("looking for tasks failed, waiting: {error}");
+                    self.idle(Span::SECOND).await;
+                }
+                Err(error) => return Err(error),
+            }
         }
         self.outside.failpoints.hit("shutdown.done")?;
         Ok(())
@@ -158,14 +164,27 @@ impl Executor {
         }
     }
 
-    async fn idle_until(&self, due: Timestamp) {
-        let clock = &self.outside.clock;
-        // Due times are the database's; how long to wait is counted here.
-        let wait = due.since(self.outside.ledger.database_now());
-        let until = clock.now().plus(wait.min(self.outside.settings.poll).max(Span::from_millis(1)));
+    /// Returns when a task is due, or when stopped; false when none ever will be. An idle worker only looks: claims
+    /// take the write lock, and the ones at work need it.
+    async fn wait_for_work(&self) -> Result<bool, LedgerError> {
+        let ledger = &self.outside.ledger;
+        loop {
+            let Some(due) = ledger.next_due(self.only.as_deref()).await? else { return Ok(false) };
+            let wait = due.since(ledger.database_now());
+            // Due, and yet not ours: its partition is full here, or someone was faster.
+            self.idle(if wait > Span::ZERO { wait } else { self.outside.settings.poll }).await;
+            if self.stop.is_cancelled() || due <= ledger.database_now() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Sleeps, but not for longer than other processes may take to bring work.
+    async fn idle(&self, span: Span) {
+        let span = span.min(self.outside.settings.poll).max(Span::from_millis(1));
         futures::select_biased! {
             () = self.stop.cancelled().fuse() => {}
-            () = clock.sleep_until(until).fuse() => {}
+            () = self.outside.clock.sleep(span).fuse() => {}
         }
     }
 

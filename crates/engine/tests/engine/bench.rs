@@ -26,7 +26,7 @@ use crate::shelf::Shelf;
 pub const ORIGIN: Timestamp = Timestamp::from_seconds(1_767_225_600);
 
 pub struct Bench {
-    pub runtime: Runtime,
+    pub runtime: Arc<Runtime>,
     pub time: VirtualTime,
     pub store: Arc<Store>,
     pub ledger: Arc<dyn Ledger>,
@@ -35,10 +35,10 @@ pub struct Bench {
 impl Bench {
     /// A ledger ten days after the origin.
     pub fn open() -> Bench {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let runtime = Arc::new(tokio::runtime::Builder::new_current_thread().build().unwrap());
         let time = VirtualTime::starting_at(ORIGIN.plus(Span::DAY.times(10)));
         let store = runtime.block_on(Store::open(":memory:", Options::new(Arc::new(time.clone()), 7))).unwrap();
-        let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.handle().clone()));
+        let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.clone()));
         Bench { runtime, time, store, ledger }
     }
 

@@ -84,7 +84,7 @@ impl LabPlan {
 /// A laboratory with its doors closed: everything that happens in it follows from the plan.
 pub struct Lab {
     pub plan: LabPlan,
-    pub runtime: Runtime,
+    pub runtime: Arc<Runtime>,
     pub time: VirtualTime,
     pub world: SharedWorld,
     pub store: Arc<Store>,
@@ -112,11 +112,15 @@ impl Lab {
         failpoints: Failpoints,
         notices: Arc<dyn Notices>,
     ) -> LabResult<Lab> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(|error| error.to_string())?;
+        // No thread and no driver of its own: a step of the ledger hands over to the database's thread and back, and
+        // nothing else waits. Sockets and timers do not exist here, time is virtual.
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        if plan.database.to_string_lossy().contains("://") {
+            // A server is reached by sockets; SQLite needs no driver of the runtime.
+            runtime.enable_all();
+        }
+        let runtime = runtime.build().map_err(|error| error.to_string())?;
+        let runtime = Arc::new(runtime);
         let world = SharedWorld::new(World::new(world_plan(&plan)));
         let mut options = Options::new(Arc::new(time.clone()), plan.seed);
         options.durability = Durability::Normal;
@@ -124,7 +128,7 @@ impl Lab {
         options.failpoints = failpoints.clone();
         let place = plan.database.to_string_lossy().into_owned();
         let store = runtime.block_on(Store::open(&place, options)).map_err(|error| error.to_string())?;
-        let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.handle().clone()));
+        let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.clone()));
         let stop = CancellationToken::new();
         let lab = Lab { plan, runtime, time, world, store, ledger, failpoints, notices, stop, starts: 0 };
         lab.publish_definitions()?;
