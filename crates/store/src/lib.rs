@@ -27,6 +27,7 @@ mod prefix;
 mod records;
 mod registry;
 mod rows;
+mod shared;
 mod split;
 mod sql;
 mod stats;
