@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use patra_core::id::Id;
 use patra_core::ports::{
     BatchCommit, Cancelled, Claim, Committed, Finished, Intervention, Lease, Leased, Ledger, LedgerError, Namespace,
-    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split,
+    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split, Walk,
 };
 use patra_core::time::{Span, Timestamp};
 use tokio::runtime::Runtime;
@@ -107,12 +107,7 @@ impl Ledger for BlockingLedger {
         self.runtime.block_on(self.inner.waive(waiver))
     }
 
-    async fn reconcile(
-        &self,
-        namespace: &Namespace,
-        settling_lag: Span,
-        origin: Timestamp,
-    ) -> Result<bool, LedgerError> {
-        self.runtime.block_on(self.inner.reconcile(namespace, settling_lag, origin))
+    async fn reconcile(&self, walk: &Walk) -> Result<bool, LedgerError> {
+        self.runtime.block_on(self.inner.reconcile(walk))
     }
 }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use patra_core::id::Id;
-use patra_core::plan::build::coverage_origin;
+use patra_core::plan::build::walk_of;
 use patra_core::ports::{CutAtPrefix, Finished, Lease, LedgerError, SliceOutcome};
 use patra_core::states::{PlanEvent, PlanState, RunEvent, SliceEvent, SliceState, TaskEvent, TaskState};
 use patra_core::time::{Span, Timestamp};
@@ -132,15 +132,14 @@ async fn finish_in(tx: &mut Tx, store: &Inner, lease: &Lease, outcome: &SliceOut
     let plan_completed = close_in_plan(tx, lease.plan, now).await?;
     store.fail.hit("t2.walk")?;
     let moved = match (outcome, cut) {
-        (SliceOutcome::Succeeded { source_behind, settling_lag, .. }, _) => {
+        (SliceOutcome::Succeeded { source_behind, .. }, _) => {
             if slice.part {
                 cover_parents(tx, lease.slice, now).await?;
             }
-            credit(tx, store, lease, &slice, (slice.row.window()?, *source_behind, *settling_lag)).await?
+            credit(tx, store, lease, &slice, (slice.row.window()?, *source_behind)).await?
         }
         (_, Some(CutAtPrefix { proven, .. })) => {
-            let read = (proven.slice.window, proven.source_behind, proven.settling_lag);
-            credit(tx, store, lease, &slice, read).await?
+            credit(tx, store, lease, &slice, (proven.slice.window, proven.source_behind)).await?
         }
         (SliceOutcome::Partial { .. } | SliceOutcome::Failed { .. }, None) => None,
     };
@@ -254,7 +253,7 @@ pub(crate) async fn credit(
     store: &Inner,
     lease: &Lease,
     slice: &EndedSlice,
-    (window, source_behind, settling_lag): (Window, Span, Span),
+    (window, source_behind): (Window, Span),
 ) -> Result<Option<(Timestamp, Timestamp)>, DbError> {
     let plan = plan::cached_in(tx, store, lease.plan).await?;
     let task = tx.row("ing_task", TASK_END, params! { task: lease.task }).await?;
@@ -267,7 +266,6 @@ pub(crate) async fn credit(
         now: tx.now(),
     };
     tx.execute(SOURCE_BEHIND, behind).await?;
-    let origin = coverage_origin(&plan);
     let mover = Mover {
         instance: Some(task.id("schedule_instance_id")?),
         lease: Some(lease.clone()),
@@ -276,7 +274,7 @@ pub(crate) async fn credit(
         expr_hash: Some(task.string("expr_hash")?),
         observed_max: stats::observed_max(&slice.sums),
     };
-    walk(tx, store, &plan.namespace, (origin, settling_lag), &mover).await
+    walk(tx, store, &walk_of(&plan), &mover).await
 }
 
 /// The same finish, run again: what it did the first time. Anyone else's end is a lost lease.

@@ -1,6 +1,6 @@
 //! Every statement whose cost must not grow with the ledger, with the index it must use.
 
-use crate::{cancel, claim, commit, coverage, finish, inspect, pass, plan, queue, records, rows};
+use crate::{cancel, claim, commit, coverage, finish, inspect, pass, plan, queue, records, rows, shared};
 
 /// (statement, index). `PK` is the primary key.
 pub(crate) const HOT: &[(&str, &str)] = &[
@@ -47,6 +47,7 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (coverage::WAIVED, "idx_waiver_ns"),
     (coverage::READ_CURSOR, "uk_cursor_hash"),
     (coverage::MOVE_CURSOR, "uk_cursor_hash"),
+    (shared::OF_ENDPOINT, "uk_cursor_ns"),
     (coverage::QUEUED_COUNT, "idx_task_claim"),
     (inspect::RECORD_OF_SOURCE, "uk_record"),
     (inspect::NEXT_SOURCE, "uk_record"),

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use patra_core::id::Id;
 use patra_core::ports::{
     BatchCommit, Cancelled, Claim, Committed, Finished, Intervention, Lease, Leased, Ledger, LedgerError, Namespace,
-    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split,
+    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split, Walk,
 };
 use patra_core::time::{Span, Timestamp};
 
@@ -130,15 +130,9 @@ impl Ledger for Store {
         self.retried("waive", move |store| waive::waive(store, waiver.clone())).await
     }
 
-    async fn reconcile(
-        &self,
-        namespace: &Namespace,
-        settling_lag: Span,
-        origin: Timestamp,
-    ) -> Result<bool, LedgerError> {
-        let namespace = namespace.clone();
-        self.retried("reconcile", move |store| coverage::reconcile(store, namespace.clone(), settling_lag, origin))
-            .await
+    async fn reconcile(&self, walk: &Walk) -> Result<bool, LedgerError> {
+        let walk = Arc::new(walk.clone());
+        self.retried("reconcile", move |store| coverage::reconcile(store, walk.clone())).await
     }
 }
 

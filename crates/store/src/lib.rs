@@ -28,6 +28,7 @@ mod queue;
 mod records;
 mod registry;
 mod rows;
+mod shared;
 mod split;
 mod sql;
 mod stats;

@@ -64,8 +64,7 @@ async fn split_in(tx: &mut Tx, store: &Inner, lease: &Lease, split: &Split) -> R
     let children = split.children.len();
     grow_plan(tx, lease.plan, children + usize::from(proven.is_some()), children as i64 - 1, now).await?;
     if let Some(proven) = proven {
-        let read = (proven.slice.window, proven.source_behind, proven.settling_lag);
-        credit(tx, store, lease, &parent, read).await?;
+        credit(tx, store, lease, &parent, (proven.slice.window, proven.source_behind)).await?;
     }
     store.fail.hit("split.commit")?;
     Ok(())

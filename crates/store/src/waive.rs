@@ -35,7 +35,7 @@ async fn waive_in(tx: &mut Tx, store: &Inner, waiver: &NewWaiver) -> Result<Opti
     if tx.row("ing_waiver", KNOWN, params! { id: waiver.id }).await?.is_none() {
         let row = params! {
             id: waiver.id,
-            namespace: waiver.namespace.hash(),
+            namespace: waiver.walk.namespace.hash(),
             window_from: waiver.window.from(),
             window_to: waiver.window.to(),
             actor: &waiver.act.actor,
@@ -43,10 +43,10 @@ async fn waive_in(tx: &mut Tx, store: &Inner, waiver: &NewWaiver) -> Result<Opti
             now: tx.now(),
         };
         tx.execute(INSERT, row).await?;
-        let target = format!("cursor:{}", waiver.namespace.hash());
+        let target = format!("cursor:{}", waiver.walk.namespace.hash());
         let detail = json!({ "waiver": waiver.id, "from": waiver.window.from(), "to": waiver.window.to() });
         audit(tx, store, "CURSOR_WAIVE", &target, &waiver.act, detail).await?;
     }
     let mover = Mover { window: Some(waiver.window), ..Mover::default() };
-    walk(tx, store, &waiver.namespace, (waiver.origin, waiver.settling_lag), &mover).await
+    walk(tx, store, &waiver.walk, &mover).await
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use patra_core::failpoint::{Crashed, Failpoints};
 use patra_core::id::Id;
 use patra_core::plan::build::namespace_of;
-use patra_core::ports::{Inspect, Intervention, Ledger, ListFilter, Noun};
+use patra_core::ports::{Inspect, Intervention, Ledger, ListFilter, Noun, Walk};
 use patra_core::time::Span;
 use patra_engine::notice::Silent;
 use patra_engine::settings::Settings;
@@ -158,8 +158,12 @@ fn start(lab: &mut Lab, scheduler: &mut Scheduler) -> Vec<usize> {
 fn reconcile(lab: &Lab, source: Source) -> LabResult<()> {
     let trigger = lab.trigger(source);
     let spec = lab.runtime.block_on(lab.planner().compile(&trigger)).map_err(|error| error.to_string())?.spec;
-    let (namespace, window) = (namespace_of(&spec), &spec.window);
-    let walk = lab.store.reconcile(&namespace, window.safety_lag, window.origin);
-    caught(|| drop(lab.runtime.block_on(walk)));
+    let walk = Walk {
+        namespace: namespace_of(&spec),
+        origin: spec.window.origin,
+        settling_lag: spec.window.safety_lag,
+        shares: spec.shares,
+    };
+    caught(|| drop(lab.runtime.block_on(lab.store.reconcile(&walk))));
     Ok(())
 }

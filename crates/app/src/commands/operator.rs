@@ -1,7 +1,7 @@
 //! What a person decides against the ledger: `patra task cancel`, `plan cancel`, `cursor waive`. Each is audited.
 
 use patra_core::id::Id;
-use patra_core::plan::build::coverage_origin;
+use patra_core::plan::build::walk_of;
 use patra_core::plan::waive::waivable;
 use patra_core::ports::{Cancelled, Inspect, Intervention, Ledger, ListFilter, NewWaiver, Noun, Shown};
 use serde_json::{Value, json};
@@ -51,14 +51,7 @@ pub async fn waive(global: &Global, args: &WaiveArgs) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Usage, message));
     }
     let window = waivable(&plan.spec.window, args.from, args.to).map_err(|wrong| Failure::new(Exit::Usage, wrong))?;
-    let waiver = NewWaiver {
-        id: desk.store.ids().next(),
-        namespace: plan.namespace.clone(),
-        window,
-        act: act(&args.reason),
-        origin: coverage_origin(&plan),
-        settling_lag: plan.spec.window.safety_lag,
-    };
+    let waiver = NewWaiver { id: desk.store.ids().next(), walk: walk_of(&plan), window, act: act(&args.reason) };
     let id = waiver.id;
     let moved = desk.store.waive(waiver).await?;
     let watermark = moved.map(|(_, to)| to);

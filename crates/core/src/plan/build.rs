@@ -12,9 +12,9 @@ use crate::pass::Pass;
 use crate::plan::coverage::{Coverage, Settling, next_plan};
 use crate::plan::slicer::Slicer;
 use crate::planted::{Defect, planted};
-use crate::ports::{Namespace, NewPlan, NewSlice, NewTask, PlanView, PlanningView};
+use crate::ports::{Namespace, NewPlan, NewSlice, NewTask, PlanView, PlanningView, Walk};
 use crate::spec::hashes;
-use crate::spec::snapshot::{NamespaceScope, Operation, OutOfRange, SpecSnapshot};
+use crate::spec::snapshot::{Operation, OutOfRange, SpecSnapshot};
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
@@ -48,26 +48,32 @@ pub enum NoPlan {
     OutOfRange { until: Timestamp, from: Timestamp, to: Timestamp },
 }
 
-/// The namespace of a spec (K of the invariants).
+/// The namespace of a spec (K of the invariants). Also where a watermark is shared, each endpoint has coverage and
+/// plans of its own, and a change of what is asked for begins anew (INV-40).
 pub fn namespace_of(spec: &SpecSnapshot) -> Namespace {
-    let key = match spec.namespace {
-        NamespaceScope::Global => String::new(),
-        NamespaceScope::Expr | NamespaceScope::Custom => {
-            Hash32::of_parts(&[spec.endpoint.as_bytes(), hashes::expr_proto_hash(spec).bytes()]).to_string()
-        }
-    };
+    let asked = Hash32::of_parts(&[spec.endpoint.as_bytes(), hashes::expr_proto_hash(spec).bytes()]);
     Namespace {
         provenance: spec.provenance.clone(),
         endpoint: spec.endpoint.clone(),
         operation: spec.operation,
         cursor_key: spec.window.key.clone(),
         scope: spec.namespace,
-        key,
+        key: asked.to_string(),
+    }
+}
+
+/// How the coverage of a plan is walked.
+pub fn walk_of(plan: &PlanView) -> Walk {
+    Walk {
+        namespace: plan.namespace.clone(),
+        origin: coverage_origin(plan),
+        settling_lag: plan.spec.window.safety_lag,
+        shares: plan.spec.shares.clone(),
     }
 }
 
 /// Where the coverage of a plan's namespace begins.
-pub fn coverage_origin(plan: &PlanView) -> Timestamp {
+fn coverage_origin(plan: &PlanView) -> Timestamp {
     match plan.namespace.operation {
         Operation::Harvest => plan.spec.window.origin,
         // These read what they were asked to read: their cursor begins where their first plan began.

@@ -1,5 +1,6 @@
 //! Where the engine meets the outside: each port method is one step of the ledger or one question to a source.
 
+mod batch;
 mod clock;
 mod gate;
 mod inspect;
@@ -7,6 +8,7 @@ mod ledger;
 mod registry;
 mod source;
 
+pub use batch::*;
 pub use clock::{Clock, Random};
 pub use gate::{Decision, Gate, Permit, RateKey, RejectReason, Signal};
 pub use inspect::{Inspect, ListFilter, Noun, Shown, SourceSummary};

@@ -26,7 +26,7 @@ pub static ENDPOINT: Block = Block {
             "namespace",
             "namespace_scope_code",
             Kind::Code("ing_namespace_scope"),
-            "Scope of the harvest watermark (expr).",
+            "Scope of the harvest watermark (expr); `global` endpoints share one, the least of theirs.",
         ),
         key(
             "blackbox",

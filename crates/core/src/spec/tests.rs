@@ -187,6 +187,32 @@ fn a_beginning_before_the_origin_is_cut_or_refused() {
 }
 
 #[test]
+fn endpoints_that_share_a_watermark_know_each_other() {
+    let endpoint = |name: &str, key: &str, namespace: &str| {
+        format!(
+            "  {name}:\n    request: {{ path: /{name} }}\n    response: {{ items: $.i, id: $.d, updated_at: $.u, total: $.t }}\n    \
+             pagination: {{ type: page, base: 1 }}\n    window: {{ updated_since: true, key: {key}, origin: 2000-01-01 }}\n    \
+             namespace: {namespace}\n"
+        )
+    };
+    let head = "source: s\nname: S\nbase_url: https://s.org\nendpoints:\n";
+    let three =
+        format!("{head}{}{}{}", endpoint("a", "k", "global"), endpoint("b", "k", "global"), endpoint("c", "k", "expr"));
+    let definition = registry::decode("s.yaml", &three).unwrap_or_else(|mistakes| panic!("{}", shown(&mistakes)));
+    let of = |name: &str, operation| {
+        compile(&definition, Some(name), operation, &TriggerOverrides::default(), 1, "stable").unwrap().spec
+    };
+    let (a, c) = (of("a", Operation::Harvest), of("c", Operation::Harvest));
+    assert_eq!((a.namespace, a.shares, a.format), (NamespaceScope::Global, vec!["a".to_owned(), "b".into()], 2));
+    assert_eq!((c.shares, c.format), (Vec::new(), 1));
+    assert_eq!(of("a", Operation::Backfill).shares, Vec::<String>::new(), "only the harvest has a watermark to share");
+    let apart = format!("{head}{}{}", endpoint("a", "k", "global"), endpoint("b", "other", "global"));
+    let definition = registry::decode("s.yaml", &apart).unwrap_or_else(|mistakes| panic!("{}", shown(&mistakes)));
+    let mistakes = compile(&definition, Some("a"), Operation::Harvest, &set(&[]), 1, "stable").unwrap_err();
+    assert_eq!(mistakes[0].code, "shared_key");
+}
+
+#[test]
 fn plain_http_is_for_hosts_the_trigger_allows() {
     let definition = small("", &format!("    pagination: {{ type: page, base: 1 }}\n{WINDOW}"));
     let base_url = Some("http://127.0.0.1:8080/s".to_owned());

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use patra_core::plan::build::coverage_origin;
+use patra_core::plan::build::walk_of;
 use patra_core::ports::LedgerError;
 use patra_core::time::{Span, Timestamp};
 
@@ -67,8 +67,7 @@ impl Executor {
             if !walked.insert(plan.namespace.hash()) {
                 continue;
             }
-            let (origin, lag) = (coverage_origin(&plan), plan.spec.window.safety_lag);
-            match self.outside.ledger.reconcile(&plan.namespace, lag, origin).await {
+            match self.outside.ledger.reconcile(&walk_of(&plan)).await {
                 Ok(false) => {}
                 Ok(true) => tracing::warn!("the watermark of {} was behind its coverage", plan.namespace.provenance),
                 Err(error) => tracing::warn!("reconciling {} failed: {error}", plan.namespace.provenance),

@@ -246,8 +246,12 @@ impl Executor {
         }
     }
 
+    /// Oldest first, so that a repeated simulation does everything in the same order.
     fn known_plans(&self) -> Vec<Arc<PlanView>> {
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans: Vec<Arc<PlanView>> = plans.values().cloned().collect();
+        plans.sort_by_key(|plan| plan.id);
+        plans
     }
 
     async fn plan(&self, id: Id) -> Result<Arc<PlanView>, LedgerError> {

@@ -135,7 +135,6 @@ impl Reading<'_> {
             slice: self.slices(&[Child { window, part: None }]).remove(0),
             read_at: prefix.read_at,
             source_behind: self.source_behind,
-            settling_lag: self.spec().window.safety_lag,
         }
     }
 
@@ -147,11 +146,9 @@ impl Reading<'_> {
 
     /// T2.
     pub(super) async fn succeed(&mut self) -> Result<(), Halt> {
-        let spec = self.plan.spec.clone();
         let outcome = SliceOutcome::Succeeded {
             read_at: self.read_at(),
             source_behind: self.source_behind,
-            settling_lag: spec.window.safety_lag,
             remarks: json!({
                 "passes": self.pass.pass_no(),
                 "pages": self.pass.pages(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use patra_core::plan::build;
-use patra_core::ports::{Inspect, Intervention, Ledger, LedgerError, NewWaiver, Noun};
+use patra_core::ports::{Inspect, Intervention, Ledger, LedgerError, NewWaiver, Noun, Walk};
 use patra_core::spec::errors::FetchError;
 use patra_core::time::Span;
 use patra_core::window::Window;
@@ -80,11 +80,14 @@ fn the_reconciler_moves_a_watermark_that_was_left_behind() {
     // A waiver whose walk looked elsewhere: the coverage is there, and nobody has noticed.
     let waiver = NewWaiver {
         id: bench.store.ids().next(),
-        namespace: build::namespace_of(&plain),
+        walk: Walk {
+            namespace: build::namespace_of(&plain),
+            origin: ORIGIN.plus(Span::DAY),
+            settling_lag: plain.window.safety_lag,
+            shares: Vec::new(),
+        },
         window: Window::new(ORIGIN, ORIGIN.plus(Span::HOUR)).unwrap(),
         act: Intervention { actor: "ann".into(), reason: "gone".into() },
-        origin: ORIGIN.plus(Span::DAY),
-        settling_lag: plain.window.safety_lag,
     };
     assert_eq!(bench.runtime.block_on(bench.store.waive(waiver)), Ok(None));
     // The next task proves nothing either, but it takes a while.

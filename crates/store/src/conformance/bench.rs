@@ -256,12 +256,7 @@ impl Bench {
     }
 
     pub fn succeeded(&self) -> SliceOutcome {
-        SliceOutcome::Succeeded {
-            read_at: self.now(),
-            source_behind: Span::ZERO,
-            settling_lag: LAG,
-            remarks: json!({}),
-        }
+        SliceOutcome::Succeeded { read_at: self.now(), source_behind: Span::ZERO, remarks: json!({}) }
     }
 
     /// Commits the only page of a task and finishes its slice.
@@ -377,6 +372,11 @@ pub(super) fn namespace(operation: Operation) -> Namespace {
         scope: NamespaceScope::Expr,
         key: "k".into(),
     }
+}
+
+/// From the epoch on, with the usual lag.
+pub(super) fn walk_of(namespace: &Namespace) -> Walk {
+    Walk { namespace: namespace.clone(), origin: at(0), settling_lag: LAG, shares: Vec::new() }
 }
 
 /// A record with a version of its own: the greater `updated`, the newer.

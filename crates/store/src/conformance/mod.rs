@@ -96,6 +96,7 @@ every_backend! {
         a_waiver_moves_the_watermark_by_its_own_cause,
         operations_have_their_own_cursors,
         reconciling_changes_nothing_at_rest,
+        a_shared_watermark_is_the_least_of_its_endpoints,
     ],
     split: [
         children_replace_their_parent,

@@ -7,7 +7,7 @@ use patra_core::states::TaskState;
 use patra_core::time::Span;
 use patra_core::window::Window;
 
-use super::bench::{Bench, LAG, TTL, at, crash, namespace, record};
+use super::bench::{Bench, TTL, at, crash, namespace, record, walk_of};
 use crate::worker_name;
 
 fn act() -> Intervention {
@@ -84,11 +84,9 @@ pub(super) async fn cancelling_a_plan_ends_everything_that_is_open_of_it(bench: 
 fn waiver(bench: &Bench, from: i64, to: i64) -> NewWaiver {
     NewWaiver {
         id: bench.id(),
-        namespace: namespace(Operation::Harvest),
+        walk: walk_of(&namespace(Operation::Harvest)),
         window: Window::new(at(from), at(to)).unwrap(),
         act: Intervention { actor: "ann".into(), reason: "gone for good".into() },
-        origin: at(0),
-        settling_lag: LAG,
     }
 }
 

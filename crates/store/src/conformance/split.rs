@@ -6,7 +6,7 @@ use patra_core::ports::*;
 use patra_core::spec::snapshot::Operation;
 use patra_core::time::Span;
 
-use super::bench::{Bench, LAG, TTL, at, crash, namespace};
+use super::bench::{Bench, TTL, at, crash, namespace};
 
 fn range(from: u64, to: u64) -> Option<Part> {
     Some(Part::IdRange { from, to })
@@ -121,7 +121,7 @@ pub(super) async fn children_that_do_not_tile_are_refused(bench: Bench) {
 
 fn proven(bench: &Bench, from: i64, to: i64) -> ProvenSlice {
     let slice = bench.slice(from, to, None);
-    ProvenSlice { slice, read_at: bench.now(), source_behind: Span::ZERO, settling_lag: LAG }
+    ProvenSlice { slice, read_at: bench.now(), source_behind: Span::ZERO }
 }
 
 pub(super) async fn a_proven_prefix_of_a_split_counts_at_once_and_is_not_read_again(bench: Bench) {
