@@ -1,6 +1,8 @@
 //! The laws of the ledger, on the real engine and virtual time.
 
+mod clocks;
 mod registry;
+mod seeds;
 mod simulation;
 mod sweep;
 
