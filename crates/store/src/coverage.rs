@@ -66,12 +66,15 @@ pub(crate) const MOVE_CURSOR: &str = "-- cursor.move
         run_id = :run, batch_id = :batch, expr_hash = :expr_hash, updated_at = :now
      WHERE namespace_hash = :namespace AND version = :seen";
 const CONTROL: &str = "-- control.read
-    SELECT id, endpoint_name, paused, fuse_blown, reason, source_behind_us FROM ing_source_control
+    SELECT id, endpoint_name, paused, fuse_blown, reason, source_behind_us, updated_at FROM ing_source_control
      WHERE provenance_code = :provenance AND endpoint_name IN ('', :endpoint)";
 pub(crate) const QUEUED_COUNT: &str = "-- task.queued_count
     SELECT COUNT(*) AS queued FROM ing_task
      WHERE provenance_code = :provenance AND endpoint_name = :endpoint AND operation_code = :operation
        AND status_code = :queued";
+
+/// How long a measurement of the source's clock holds plans back.
+const BEHIND_LIFE: Span = Span::DAY;
 
 /// The cursor as stored.
 pub(crate) struct Cursor {
@@ -310,11 +313,12 @@ pub(crate) async fn reconcile(store: Arc<Inner>, again: Arc<Walk>) -> Result<boo
 
 pub(crate) async fn planning_view(store: Arc<Inner>, namespace: Namespace) -> Result<PlanningView, DbError> {
     let mut tx = store.db.read().await?;
-    let result = view_in(&mut tx, &namespace).await;
+    let now = tx.now();
+    let result = view_in(&mut tx, &namespace, now).await;
     ended(tx, result).await
 }
 
-async fn view_in(tx: &mut Tx, namespace: &Namespace) -> Result<PlanningView, DbError> {
+async fn view_in(tx: &mut Tx, namespace: &Namespace, now: Timestamp) -> Result<PlanningView, DbError> {
     let hash = namespace.hash();
     let cursor = read_cursor(tx, READ_CURSOR, hash).await?;
     let finished_to = cursor.as_ref().and_then(|cursor| cursor.finished_to);
@@ -341,7 +345,12 @@ async fn view_in(tx: &mut Tx, namespace: &Namespace) -> Result<PlanningView, DbE
         if row.int("paused")? != 0 || row.int("fuse_blown")? != 0 {
             view.paused = Some(row.opt_text("reason")?.unwrap_or("paused").to_owned());
         }
-        view.source_behind = view.source_behind.max(Span::from_micros(row.int("source_behind_us")?));
+        // An old or future one says more about our clock than about the source's, and what it holds back is not asked
+        // for, so nobody would ever measure again.
+        let age = now.since(row.time("updated_at")?);
+        if Span::ZERO <= age && age <= BEHIND_LIFE {
+            view.source_behind = view.source_behind.max(Span::from_micros(row.int("source_behind_us")?));
+        }
     }
     Ok(view)
 }

@@ -74,7 +74,9 @@ impl Readings {
                 let Some(leaves) = leaves else { continue };
                 let begin = leaves.iter().map(|(begin, _)| *begin).min().unwrap_or(i64::MAX);
                 let end = leaves.iter().map(|(_, end)| *end).max().unwrap_or(i64::MIN);
-                spans.push((credit.from, credit.to));
+                // A version dated after its page was fetched is not believed (INV-13). On a steady clock there is none.
+                let believed = if case.steady_clock { credit.to } else { credit.settled(0).1 };
+                spans.push((credit.from, believed.max(credit.from)));
                 readings.push(Reading { begin, end });
             }
         }

@@ -133,6 +133,7 @@ impl Pass {
 
     fn replay(&mut self, batch: &BatchTrace) -> Result<(), NotAPlace> {
         self.next_seq = batch.seq_no + 1;
+        self.read_no_later_than(batch.source_now);
         if batch.phase == Phase::Search
             && let Place::Search(position) = Place::from_token(&batch.before_token)?
         {
@@ -165,8 +166,15 @@ impl Pass {
     }
 
     /// A step that is not a search page was committed.
-    pub fn step_committed(&mut self) {
+    pub fn step_committed(&mut self, source_now: Timestamp) {
         self.next_seq += 1;
+        self.read_no_later_than(source_now);
+    }
+
+    /// The first page counts, and where the clocks were set back meanwhile the page that was dated lowest: a version is
+    /// not believed to be newer than its page was fetched, so an earlier reading must not count for it.
+    fn read_no_later_than(&mut self, source_now: Timestamp) {
+        self.read_at = Some(self.read_at.map_or(source_now, |known| known.min(source_now)));
     }
 
     /// Source time at the first page of this pass, `r` of the invariants.
@@ -236,7 +244,7 @@ impl Pass {
     }
 
     fn note(&mut self, position: &Position, ids: &[u64], total: Option<u64>, source_now: Timestamp) {
-        self.read_at.get_or_insert(source_now);
+        self.read_no_later_than(source_now);
         if self.pages == 0 {
             self.first_total = total;
         }

@@ -69,6 +69,19 @@ fn offset_pages_overlap_and_end_when_the_count_is_reached() {
 }
 
 #[test]
+fn a_reading_counts_from_its_first_page_or_from_the_lowest_where_the_clock_was_set_back() {
+    let (earlier, later) = (now().minus(Span::DAY), now().plus(Span::DAY));
+    for (second, want) in [(later, now()), (earlier, earlier)] {
+        let mut pass = pass(|_| {});
+        pass.accept(&Position::Offset(0), &page(&["a", "b", "c"], Some(5)), now());
+        pass.accept(&Position::Offset(2), &page(&["c", "d", "e"], Some(5)), second);
+        assert_eq!(pass.read_at(), Some(want));
+        pass.step_committed(earlier);
+        assert_eq!(pass.read_at(), Some(earlier));
+    }
+}
+
+#[test]
 fn an_item_that_leaves_while_paging_is_noticed_by_the_overlap() {
     let mut pass = pass(|_| {});
     pass.accept(&Position::Offset(0), &page(&["a", "b", "c"], Some(6)), now());

@@ -11,13 +11,14 @@ mod outcome;
 mod reading;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use patra_core::failpoint::Failpoints;
 use patra_core::id::{Id, IdGen};
 use patra_core::ports::{Claim, Clock, Gate, Leased, Ledger, LedgerError, Partition, PlanView, Random, Source};
-use patra_core::time::{Span, Timestamp};
+use patra_core::time::Span;
 use tokio_util::sync::CancellationToken;
 
 use crate::notice::{Notice, Notices};
@@ -225,16 +226,21 @@ impl Executor {
         }
     }
 
-    /// Renews the lease while pages are committed; ends when the lease is lost or progress stops.
-    async fn heartbeat(&self, lease: patra_core::ports::Lease, progress: Arc<Mutex<Timestamp>>) -> LedgerError {
-        let (clock, settings) = (&self.outside.clock, &self.outside.settings);
+    /// Renews the lease while pages are committed; ends when the lease is lost or progress stops. How long it has
+    /// stood still is counted in beats: a sleep takes its time also where the wall clock is set (INV-24).
+    async fn heartbeat(&self, lease: patra_core::ports::Lease, progress: Arc<AtomicU64>) -> LedgerError {
+        let settings = &self.outside.settings;
+        let beat = Span::from_micros(settings.lease_ttl.micros() / 3);
+        let (mut seen, mut still) = (0, Span::ZERO);
         loop {
-            clock.sleep(Span::from_micros(settings.lease_ttl.micros() / 3)).await;
+            self.outside.clock.sleep(beat).await;
             if let Err(lost) = self.chores().await {
                 return lost;
             }
-            let last = *progress.lock().unwrap_or_else(PoisonError::into_inner);
-            if clock.now().since(last) > settings.progress_limit {
+            let pages = progress.load(Ordering::Relaxed);
+            still = if pages == seen { still.plus(beat) } else { Span::ZERO };
+            seen = pages;
+            if still > settings.progress_limit {
                 // The lease runs out by itself; another worker takes over and counts it.
                 return LedgerError::LeaseLost { task: lease.task };
             }

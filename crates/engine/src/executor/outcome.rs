@@ -208,7 +208,7 @@ impl Reading<'_> {
         after: Option<&Place>,
         error: &FetchError,
     ) -> BatchCommit {
-        let now = self.outside.clock.now();
+        let now = self.outside.ledger.database_now();
         let page = Page {
             items: Vec::new(),
             bad: Vec::new(),

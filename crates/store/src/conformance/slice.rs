@@ -151,6 +151,12 @@ pub(super) async fn a_slice_read_too_early_gives_credit_only_up_to_its_reading(b
     assert_eq!(bench.store.finish_slice(&leased.lease, behind).await.unwrap().moved, None);
     let view = bench.store.planning_view(&namespace(Operation::Harvest)).await.unwrap();
     assert_eq!(view.source_behind, Span::from_seconds(5));
+    // A clock that was set tells nothing about the source's.
+    for pause in [Span::DAY.times(-1), Span::DAY.times(3)] {
+        bench.advance(pause);
+        let view = bench.store.planning_view(&namespace(Operation::Harvest)).await.unwrap();
+        assert_eq!(view.source_behind, Span::ZERO);
+    }
 }
 
 pub(super) async fn a_waiver_moves_the_watermark_by_its_own_cause(bench: Bench) {

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use patra_checker::{CheckInput, Database, Kind, ServedRow, TruthRow, Verdict};
+use patra_core::hash::Hash32;
+use patra_core::ports::{Inspect, ListFilter, Noun};
 use patra_sim::{Counters, Source};
 
 use super::rules::rules_of;
@@ -60,6 +62,14 @@ impl Lab {
             std::fs::copy(&self.plan.database, folder.join(name))?;
         }
         Ok(())
+    }
+
+    /// A hash over every run there was, newest first.
+    pub fn leases(&self) -> LabResult<String> {
+        let filter = ListFilter { limit: 100_000, ..ListFilter::default() };
+        let runs = self.runtime.block_on(self.store.list(Noun::Run, &filter)).map_err(|error| error.to_string())?;
+        let text = serde_json::to_vec(&runs).map_err(|error| error.to_string())?;
+        Ok(Hash32::of(&text).to_string())
     }
 
     pub fn counters(&self, source: Source) -> Counters {

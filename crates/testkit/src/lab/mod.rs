@@ -27,6 +27,7 @@ use patra_store::{Durability, Options, Store, Time};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
+use crate::clocks::Clocks;
 pub use rules::{definition_of, rules_of};
 
 /// 2026-03-01T00:00:00Z, the first day of every laboratory's history.
@@ -58,6 +59,8 @@ pub struct LabPlan {
     pub set_for: Vec<(Source, &'static str, &'static str)>,
     /// Situations that are switched on from the start.
     pub scenarios: Vec<String>,
+    /// What the clocks of database and processes show.
+    pub clocks: Clocks,
 }
 
 impl LabPlan {
@@ -77,6 +80,7 @@ impl LabPlan {
             mutate_every: 7,
             set_for: Vec::new(),
             scenarios: Vec::new(),
+            clocks: Clocks::default(),
         }
     }
 }
@@ -122,7 +126,7 @@ impl Lab {
         let runtime = runtime.build().map_err(|error| error.to_string())?;
         let runtime = Arc::new(runtime);
         let world = SharedWorld::new(World::new(world_plan(&plan)));
-        let mut options = Options::new(Arc::new(time.clone()), plan.seed);
+        let mut options = Options::new(plan.clocks.database.on(&time), plan.seed);
         options.durability = Durability::Normal;
         options.time = Time::Injected;
         options.failpoints = failpoints.clone();
@@ -148,7 +152,8 @@ impl Lab {
         seeded.map_err(|error| error.to_string())?;
         for source in &self.plan.sources {
             let (file, text) = definition_of(*source);
-            self.publish(file, text)?;
+            // In force for a database whose clock is years behind, too.
+            self.publish_from(file, text, HISTORY_FROM.minus(Span::DAY.times(1_000)))?;
         }
         Ok(())
     }
@@ -162,8 +167,12 @@ impl Lab {
 
     /// Publishes a definition, as `patra registry apply` does.
     pub fn publish(&self, file: &str, text: &str) -> LabResult<i64> {
+        self.publish_from(file, text, self.now())
+    }
+
+    fn publish_from(&self, file: &str, text: &str, from: Timestamp) -> LabResult<i64> {
         let definition = decode(file, text).map_err(|mistakes| join(&mistakes))?;
-        let version = new_version(&definition, text, "stable", self.now(), "lab", "");
+        let version = new_version(&definition, text, "stable", from, "lab", "");
         self.runtime.block_on(self.store.publish_version(version)).map_err(|error| error.to_string())
     }
 
@@ -213,9 +222,9 @@ impl Lab {
     /// A fresh process: a gate and an executor of its own, sharing only the database and the world.
     pub fn process(&mut self) -> Arc<Executor> {
         self.starts += 1;
-        let clock: Arc<dyn Clock> = Arc::new(self.time.clone());
+        let clock = self.clock_of_process();
         let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(clock.clone(), self.failpoints.clone()));
-        let transport = Arc::new(SimTransport::new(self.world.clone(), clock.clone()));
+        let transport = Arc::new(SimTransport::new(self.world.clone(), Arc::new(self.time.clone())));
         let source = SourceReader::new(transport, Arc::new(EnvFileSecrets), gate.clone(), clock.clone());
         let outside = Outside {
             ledger: self.ledger.clone(),
@@ -230,6 +239,14 @@ impl Lab {
             slot_owner: None,
         };
         Arc::new(Executor::new(outside, None, self.stop.clone()))
+    }
+
+    fn clock_of_process(&self) -> Arc<dyn Clock> {
+        let hands = &self.plan.clocks.executors;
+        match hands.get(self.starts as usize % hands.len().max(1)) {
+            Some(hand) => hand.on(&self.time),
+            None => Arc::new(self.time.clone()),
+        }
     }
 
     /// What SIGTERM does to every process started so far; later ones are not touched.
