@@ -221,7 +221,7 @@ fn records_sql(sql: &mut String) {
                 '{updated}', NULL, '{at}', X'{hash}', 1, X'00', 'h', 0, '{{}}', X'{raw}', {plan}, {task}, {run}, {batch}, '{at}',
                 '{at}', '{at}');
                 INSERT INTO ing_outbox VALUES ({record}00 + {version}, {record}, {version}, X'{name}', 'crossref', 'works', '{id}',
-                '{change}', '{updated}', X'{hash}', '{{}}', {batch}, 'PENDING', '{at}', NULL);").unwrap();
+                '{change}', '{updated}', X'{hash}', '{{}}', {batch}, 'PENDING', '{at}', NULL, NULL, NULL, NULL, NULL);").unwrap();
         }
     }
 }
@@ -353,7 +353,7 @@ pub async fn large(count: u32) -> CheckInput {
         ));
         events.push(format!(
             "({record}, {record}, 1, X'{name}', 'crossref', 'works', '{id}', 'CREATED', '{at}', X'{hash}', '{{}}', 407,
-             'PENDING', '{at}', NULL)"
+             'PENDING', '{at}', NULL, NULL, NULL, NULL, NULL)"
         ));
         input.truth.push(truth(&id, 1, 110, 111, None));
         input.served[6].items.push((id, 1));

@@ -26,6 +26,14 @@ pub const SLOTS: u16 = 1 << SLOT_BITS;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Id(pub i64);
 
+impl Id {
+    /// Below every id made at or after this time, as far as clocks agree.
+    pub fn floor(at: Timestamp) -> Id {
+        let millis = (at.micros() / 1_000 - EPOCH_MILLIS).clamp(0, (1 << 41) - 1);
+        Id(millis << (SLOT_BITS + SEQUENCE_BITS))
+    }
+}
+
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)

@@ -1,6 +1,8 @@
 //! Every statement whose cost must not grow with the ledger, with the index it must use.
 
-use crate::{cancel, claim, commit, coverage, finish, inspect, pass, plan, queue, records, rows, shared};
+use crate::{
+    cancel, claim, commit, coverage, finish, inspect, outbox, outbox_kept, pass, plan, queue, records, rows, shared,
+};
 
 /// (statement, index). `PK` is the primary key.
 pub(crate) const HOT: &[(&str, &str)] = &[
@@ -51,4 +53,18 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (coverage::QUEUED_COUNT, "idx_task_claim"),
     (inspect::RECORD_OF_SOURCE, "uk_record"),
     (inspect::NEXT_SOURCE, "uk_record"),
+    (outbox::UNSHARDED, "idx_outbox_shard"),
+    (outbox::SET_SHARD, "PK"),
+    (outbox::TAKE_SHARD, "PK"),
+    (outbox::KEEP_SHARD, "PK"),
+    (outbox::FENCE_SHARD, "PK"),
+    (outbox::WAITING, "idx_outbox_shard"),
+    (outbox::SENT, "PK"),
+    (outbox::PARK, "PK"),
+    (outbox_kept::SENT_ROWS, "idx_outbox_shard"),
+    (outbox_kept::OLD_ROWS, "idx_outbox_shard"),
+    (outbox_kept::DELETE, "PK"),
+    (outbox_kept::PARKED_ROWS, "idx_outbox_shard"),
+    (outbox_kept::VERSIONS, "uk_outbox_version"),
+    (outbox_kept::AGAIN, "PK"),
 ];

@@ -3,7 +3,7 @@
 //! [`Store`] keeps the ledger ([`patra_core::ports::Ledger`]), the registry and the read side. Every step is
 //! one transaction in a task of its own: a caller that goes away cannot leave one open, and a step that fails leaves
 //! nothing behind. Reading order: `plan` publishes, `claim` leases, `commit` is T1, `finish` is T2,
-//! `coverage` moves the watermark.
+//! `coverage` moves the watermark, `outbox` hands changes to the relay.
 
 mod bisect;
 mod cancel;
@@ -21,6 +21,8 @@ mod hot;
 mod inspect;
 mod ledger;
 mod migrate;
+mod outbox;
+mod outbox_kept;
 mod pass;
 mod plan;
 mod prefix;

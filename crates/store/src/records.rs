@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
+use patra_core::outbox::shard_of;
 use patra_core::planted::{Defect, planted};
 use patra_core::ports::{Counts, Lease};
 use patra_core::record::{ChangeKind, DeclaredVersion, Merge, NewRecord, StoredRecord, VersionKey, event_id, merge};
@@ -38,8 +39,8 @@ const WRITE_RECORDS: &str = "-- record.write
     {upsert:provenance_code, endpoint_name, provider_id;version_no, updated_at, effective_at, declared_version, fetched_at, content_hash, mapping_version, mapping_hash, expr_hash, deleted, fields, payload, plan_id, task_id, run_id, batch_id, changed_at, checked_at}";
 const WRITE_OUTBOX: &str = "-- outbox.insert
     INSERT INTO ing_outbox (id, record_id, version_no, event_id, provenance_code, endpoint_name, provider_id,
-        change_code, updated_at, content_hash, fields, batch_id, status_code, created_at)
-    VALUES {rows:14}";
+        change_code, updated_at, content_hash, fields, batch_id, status_code, created_at, shard_no)
+    VALUES {rows:15}";
 pub(crate) const CHECK_RECORDS: &str = "-- record.check
     UPDATE ing_record SET checked_at = :now WHERE id IN ({list})";
 pub(crate) const RAISE_FETCHED: &str = "-- record.raise_fetched
@@ -226,7 +227,7 @@ async fn write_outbox(
     changes: &[Change<'_>],
 ) -> Result<(), DbError> {
     let pending: Arc<str> = "PENDING".into();
-    let mut rows: Vec<Value> = Vec::with_capacity(changes.len() * 14);
+    let mut rows: Vec<Value> = Vec::with_capacity(changes.len() * 15);
     for Change { id, version_no, record } in changes {
         if *version_no > 1 && planted(Defect::EventLost) {
             continue;
@@ -246,8 +247,9 @@ async fn write_outbox(
             owner.batch.into(),
             pending.clone().into(),
             owner.now.into(),
+            shard_of(&owner.provenance, &owner.entity, &record.provider_id).into(),
         ]);
     }
-    tx.execute_rows(WRITE_OUTBOX, 14, rows).await?;
+    tx.execute_rows(WRITE_OUTBOX, 15, rows).await?;
     Ok(())
 }

@@ -24,6 +24,9 @@ pub enum LedgerError {
     /// Someone else holds the task now: stop, write nothing more.
     #[error("the lease of task {task} was lost")]
     LeaseLost { task: Id },
+    /// Someone else tells the events of this shard now.
+    #[error("the lease of outbox shard {shard} was lost")]
+    ShardLost { shard: u8 },
     /// A row holds what no version of this program writes.
     #[error("{table}.{column} of row {row} holds nonsense: {message}")]
     Corrupt { table: &'static str, column: String, row: i64, message: String },

@@ -7,6 +7,7 @@ mod inspect;
 mod lease;
 mod open;
 mod operator;
+mod outbox;
 mod plan;
 mod records;
 mod registry;
@@ -127,6 +128,16 @@ every_backend! {
         an_older_version_arriving_late_changes_nothing,
         any_order_of_versions_ends_the_same,
         many_records_are_stored_in_chunks,
+    ],
+    outbox: [
+        events_are_handed_out_with_their_lineage_until_they_are_sent,
+        versions_go_out_in_order_whatever_their_ids_say,
+        an_event_that_appears_below_those_sent_is_not_skipped,
+        a_shard_has_one_holder_and_a_lost_one_writes_nothing,
+        a_parked_event_holds_back_its_own_record_only,
+        sent_events_are_sent_again_on_demand_with_another_number,
+        sent_rows_are_deleted_after_their_time_and_no_others,
+        rows_of_an_older_release_are_told_in_order_too,
     ],
     registry: [
         a_new_version_ends_the_one_before,
