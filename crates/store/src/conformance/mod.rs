@@ -11,6 +11,7 @@ mod outbox;
 mod plan;
 mod records;
 mod registry;
+mod schema;
 mod server;
 mod slice;
 mod split;
@@ -147,6 +148,7 @@ every_backend! {
         an_unknown_column_is_refused_and_nothing_is_left,
         dictionaries_are_only_added_to,
     ],
+    schema: [every_database_has_the_same_tables_and_columns],
     inspect: [
         every_noun_lists_and_shows,
         a_row_is_found_by_the_beginning_of_its_id,
