@@ -19,6 +19,10 @@ use crate::cli::TriggerArgs;
 use crate::clock::{SystemClock, SystemRandom};
 use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
+use crate::working::default_workers;
+
+/// Connections beside those of the workers: heartbeats, the planner, whoever looks.
+const SPARE_CONNECTIONS: u32 = 4;
 
 /// Written as actor of the versions that come with the program.
 pub const BUILT_IN: &str = "built-in";
@@ -39,6 +43,7 @@ impl Desk {
         let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
         let mut options = Options::new(clock.clone(), random.next_u64());
         options.durability = durability;
+        options.connections = u32::from(default_workers()) + SPARE_CONNECTIONS;
         let slot_owner = worker_name(&options.worker, options.seed);
         let store = Store::open(place_of(database)?, options).await.map_err(|error| unopened(database, &error))?;
         let desk = Desk { store, clock, random, slot_owner };
