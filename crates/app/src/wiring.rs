@@ -27,6 +27,7 @@ pub struct Desk {
     pub store: Arc<SqliteStore>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    pub failpoints: Failpoints,
 }
 
 impl Desk {
@@ -36,10 +37,12 @@ impl Desk {
         let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
         let mut options = Options::new(clock.clone(), random.next_u64());
         options.durability = durability;
+        let failpoints = crate::strike::failpoints()?;
+        options.failpoints = failpoints.clone();
         let store = SqliteStore::open(place_of(database)?, options)
             .await
             .map_err(|error| Failure::new(Exit::Database, format!("cannot open the database `{database}`: {error}")))?;
-        let desk = Desk { store, clock, random };
+        let desk = Desk { store, clock, random, failpoints };
         desk.apply_catalogue().await?;
         Ok(desk)
     }
@@ -90,7 +93,7 @@ impl Desk {
             ledger: self.store.clone(),
             registry: self.store.clone(),
             ids: self.store.ids(),
-            failpoints: Failpoints::none(),
+            failpoints: self.failpoints.clone(),
         }
     }
 

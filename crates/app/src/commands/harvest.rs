@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use patra_core::failpoint::Failpoints;
 use patra_core::id::Id;
 use patra_core::ports::Gate;
 use patra_core::time::Span;
@@ -77,7 +76,7 @@ async fn work(
     args: &HarvestArgs,
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
-    let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(desk.clock.clone(), Failpoints::none()));
+    let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(desk.clock.clone(), desk.failpoints.clone()));
     let transport = Arc::new(HttpTransport::new());
     let reader = SourceReader::new(transport, Arc::new(EnvFileSecrets), gate.clone(), desk.clock.clone());
     let outside = Outside {
@@ -88,7 +87,7 @@ async fn work(
         random: desk.random.clone(),
         ids: desk.store.ids(),
         notices: progress.clone(),
-        failpoints: Failpoints::none(),
+        failpoints: desk.failpoints.clone(),
         settings: settings(args),
     };
     let executor = Arc::new(Executor::new(outside, Some(source.to_owned()), stop.clone()));
