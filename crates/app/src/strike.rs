@@ -3,8 +3,12 @@
 //! Only a build with the feature `failpoints` listens to `PATRA_FAILPOINT`; in a product build there is nothing to
 //! strike. The line on stderr is how the sweep sees that a failpoint fired.
 
+#[cfg(not(feature = "failpoints"))]
 use patra_core::failpoint::Failpoints;
+#[cfg(not(feature = "failpoints"))]
+use patra_core::time::Span;
 
+#[cfg(not(feature = "failpoints"))]
 use crate::failure::Failure;
 
 #[cfg(not(feature = "failpoints"))]
@@ -12,8 +16,14 @@ pub fn failpoints() -> Result<Failpoints, Failure> {
     Ok(Failpoints::none())
 }
 
+/// How often to reconcile instead of the usual.
+#[cfg(not(feature = "failpoints"))]
+pub fn reconcile_every() -> Option<Span> {
+    None
+}
+
 #[cfg(feature = "failpoints")]
-pub use armed::{failpoints, names};
+pub use armed::{failpoints, names, reconcile_every};
 
 #[cfg(feature = "failpoints")]
 mod armed {
@@ -22,14 +32,20 @@ mod armed {
     use std::time::Duration;
 
     use patra_core::failpoint::{ALL, Failpoints, Strike, Striker};
+    use patra_core::time::Span;
 
     use crate::failure::{Exit, Failure};
 
     const VARIABLE: &str = "PATRA_FAILPOINT";
 
-    /// Failpoints that a command of this binary passes. Nothing in it reconciles yet.
-    pub fn names() -> Vec<&'static str> {
-        ALL.iter().copied().filter(|name| !name.starts_with("reconcile.")).collect()
+    /// Failpoints that a command of this binary passes.
+    pub fn names() -> &'static [&'static str] {
+        ALL
+    }
+
+    /// Often enough for a harvest of seconds to pass the reconciler.
+    pub fn reconcile_every() -> Option<Span> {
+        Some(Span::from_millis(100))
     }
 
     /// What `PATRA_FAILPOINT=NAME:abort|error|stall:HIT[:MILLISECONDS]` asks for.

@@ -13,7 +13,12 @@ use sqlx::sqlite::SqlitePoolOptions;
 use crate::dump::{Outbox, sha256};
 use crate::{CheckInput, Database, Kind, ServedRow, SourceRules, TruthRow};
 
-const MIGRATION: &str = include_str!("../../../migrations/sqlite/0002_ledger.sql");
+/// What the ledger's tables are made of, in order.
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../../../migrations/sqlite/0002_ledger.sql"),
+    include_str!("../../../migrations/sqlite/0003_claim.sql"),
+    include_str!("../../../migrations/sqlite/0004_outbox.sql"),
+];
 const BASE: i64 = 1_700_000_000;
 
 pub const NOTE_HIDDEN: &str = "INSERT INTO ing_missing_id VALUES
@@ -221,7 +226,7 @@ fn records_sql(sql: &mut String) {
                 '{updated}', NULL, '{at}', X'{hash}', 1, X'00', 'h', 0, '{{}}', X'{raw}', {plan}, {task}, {run}, {batch}, '{at}',
                 '{at}', '{at}');
                 INSERT INTO ing_outbox VALUES ({record}00 + {version}, {record}, {version}, X'{name}', 'crossref', 'works', '{id}',
-                '{change}', '{updated}', X'{hash}', '{{}}', {batch}, 'PENDING', '{at}', NULL);").unwrap();
+                '{change}', '{updated}', X'{hash}', '{{}}', {batch}, 'PENDING', '{at}', NULL, NULL, NULL, NULL, NULL);").unwrap();
         }
     }
 }
@@ -248,7 +253,7 @@ pub async fn good() -> CheckInput {
 /// The good run in a database of its own.
 pub async fn good_in(url: &str) -> CheckInput {
     let pool = SqlitePoolOptions::new().max_connections(1).connect(url).await.unwrap();
-    let mut sql = MIGRATION.to_owned();
+    let mut sql = MIGRATIONS.concat();
     plans_sql(&mut sql);
     runs_sql(&mut sql);
     records_sql(&mut sql);
@@ -353,7 +358,7 @@ pub async fn large(count: u32) -> CheckInput {
         ));
         events.push(format!(
             "({record}, {record}, 1, X'{name}', 'crossref', 'works', '{id}', 'CREATED', '{at}', X'{hash}', '{{}}', 407,
-             'PENDING', '{at}', NULL)"
+             'PENDING', '{at}', NULL, NULL, NULL, NULL, NULL)"
         ));
         input.truth.push(truth(&id, 1, 110, 111, None));
         input.served[6].items.push((id, 1));

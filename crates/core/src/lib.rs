@@ -8,6 +8,7 @@ pub mod failpoint;
 pub mod gate;
 pub mod hash;
 pub mod id;
+pub mod outbox;
 pub mod page;
 pub mod pass;
 pub mod path;

@@ -149,6 +149,10 @@ impl ChangeKind {
             ChangeKind::Deleted => "DELETED",
         }
     }
+
+    pub fn from_code(code: &str) -> Option<ChangeKind> {
+        [ChangeKind::Created, ChangeKind::Updated, ChangeKind::Deleted].into_iter().find(|kind| kind.code() == code)
+    }
 }
 
 /// Identity of an event: nothing of run, batch or attempt is in it (INV-16).

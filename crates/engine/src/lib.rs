@@ -1,4 +1,4 @@
-//! The loops that need time and I/O: planning a trigger, executing tasks, gating requests.
+//! The loops that need time and I/O: planning a trigger, executing tasks, gating requests, telling changes.
 //!
 //! They decide nothing the core could decide, and they touch the outside only through `patra_core::ports`, so a
 //! simulation on virtual time runs exactly this code.
@@ -7,4 +7,6 @@ pub mod executor;
 pub mod gate;
 pub mod notice;
 pub mod planner;
+pub mod reconcile;
+pub mod relay;
 pub mod settings;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use patra_core::id::Id;
 use patra_core::ports::{
-    BatchCommit, Committed, Finished, Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass, NewPlan,
-    PlanView, PlanningView, Published, Release, SliceOutcome, Split,
+    BatchCommit, Cancelled, Claim, Committed, Finished, Intervention, Lease, Leased, Ledger, LedgerError, Namespace,
+    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split, Walk,
 };
 use patra_core::time::{Span, Timestamp};
 use tokio::runtime::Runtime;
@@ -35,6 +35,10 @@ impl Ledger for BlockingLedger {
         self.runtime.block_on(self.inner.lease_worker_slot(owner, ttl))
     }
 
+    async fn renew_worker_slot(&self, owner: &str, slot: u16, ttl: Span) -> Result<(), LedgerError> {
+        self.runtime.block_on(self.inner.renew_worker_slot(owner, slot, ttl))
+    }
+
     async fn open_instance(&self, instance: NewInstance) -> Result<(), LedgerError> {
         self.runtime.block_on(self.inner.open_instance(instance))
     }
@@ -55,14 +59,8 @@ impl Ledger for BlockingLedger {
         self.runtime.block_on(self.inner.plan(plan))
     }
 
-    async fn acquire_tasks(
-        &self,
-        who: &str,
-        limit: u32,
-        ttl: Span,
-        only: Option<&str>,
-    ) -> Result<Vec<Leased>, LedgerError> {
-        self.runtime.block_on(self.inner.acquire_tasks(who, limit, ttl, only))
+    async fn acquire_tasks(&self, claim: &Claim) -> Result<Vec<Leased>, LedgerError> {
+        self.runtime.block_on(self.inner.acquire_tasks(claim))
     }
 
     async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError> {
@@ -97,12 +95,19 @@ impl Ledger for BlockingLedger {
         self.runtime.block_on(self.inner.split_slice(lease, split))
     }
 
-    async fn reconcile(
-        &self,
-        namespace: &Namespace,
-        settling_lag: Span,
-        origin: Timestamp,
-    ) -> Result<bool, LedgerError> {
-        self.runtime.block_on(self.inner.reconcile(namespace, settling_lag, origin))
+    async fn cancel_task(&self, task: Id, act: &Intervention) -> Result<Cancelled, LedgerError> {
+        self.runtime.block_on(self.inner.cancel_task(task, act))
+    }
+
+    async fn cancel_plan(&self, plan: Id, act: &Intervention) -> Result<u64, LedgerError> {
+        self.runtime.block_on(self.inner.cancel_plan(plan, act))
+    }
+
+    async fn waive(&self, waiver: NewWaiver) -> Result<Option<(Timestamp, Timestamp)>, LedgerError> {
+        self.runtime.block_on(self.inner.waive(waiver))
+    }
+
+    async fn reconcile(&self, walk: &Walk) -> Result<bool, LedgerError> {
+        self.runtime.block_on(self.inner.reconcile(walk))
     }
 }

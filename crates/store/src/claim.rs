@@ -2,20 +2,21 @@
 //!
 //! A claim selects candidates and then takes each by a fenced update that repeats what it saw (INV-20, INV-23). A
 //! RUNNING task whose lease ran out is taken over with a higher epoch; its old holder is fenced from that commit
-//! on. Tasks left behind come before queued ones, so that a long queue cannot keep them waiting.
+//! on. Which tasks are offered, and in which order, is the affair of `queue`.
 
 use std::sync::Arc;
 
 use patra_core::id::Id;
 use patra_core::planted::{Defect, planted};
-use patra_core::ports::{BatchTrace, Lease, Leased, LedgerError, OpenBatch, Task};
-use patra_core::spec::snapshot::FORMAT;
+use patra_core::ports::{BatchTrace, Claim, Lease, Leased, LedgerError, OpenBatch, Partition, Task};
 use patra_core::states::{BatchState, RunEvent, RunState, SliceEvent, SliceState, TaskEvent, TaskState};
 use patra_core::time::{Span, Timestamp};
 
 use crate::db::Tx;
 use crate::error::DbError;
+use crate::queue::{Candidate, Wanted};
 use crate::rows::{BatchOwner, RunEnd, end_run, open_batch, operation_from, phase_from, phase_of, skip_open_batches};
+use crate::stats;
 use crate::step::ended;
 use crate::store::Inner;
 use crate::value::{Row, params};
@@ -23,26 +24,6 @@ use crate::value::{Row, params};
 /// Most tasks one call may take.
 const CLAIM_MAX: u32 = 256;
 
-/// The next lower priority (1 is highest) that has queued tasks; the index is entered once per priority in use.
-pub(crate) const NEXT_PRIORITY: &str = "-- task.next_priority
-    SELECT MIN(t.priority) AS priority FROM ing_task t
-     WHERE t.status_code = :queued AND t.leased_until IS NULL AND t.priority > :above";
-pub(crate) const DUE: &str = "-- task.due
-    SELECT t.id, t.lease_epoch, t.status_code FROM ing_task t
-     WHERE t.status_code = :queued AND t.leased_until IS NULL AND t.priority = :priority AND t.scheduled_at <= :now
-       AND (:only = '' OR t.provenance_code = :only)
-       AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
-                       AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
-       AND EXISTS (SELECT 1 FROM ing_plan p WHERE p.id = t.plan_id AND p.format_version <= :format)
-     ORDER BY t.scheduled_at, t.id {limit:limit} {skip_locked}";
-pub(crate) const EXPIRED: &str = "-- task.expired
-    SELECT t.id, t.lease_epoch, t.status_code FROM ing_task t
-     WHERE t.status_code = :running AND t.leased_until < :now
-       AND (:only = '' OR t.provenance_code = :only)
-       AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
-                       AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
-       AND EXISTS (SELECT 1 FROM ing_plan p WHERE p.id = t.plan_id AND p.format_version <= :format)
-     ORDER BY t.leased_until, t.priority, t.scheduled_at, t.id {limit:limit} {skip_locked}";
 pub(crate) const TAKE: &str = "-- task.take
     UPDATE ing_task SET status_code = :running, lease_owner = :who, run_uuid = :run_uuid,
         lease_epoch = lease_epoch + :step, leased_until = :until, lease_count = lease_count + 1,
@@ -68,101 +49,36 @@ const INSERT_RUN: &str = "-- run.insert
         :status, :window_from, :window_to, :now, :now, :now)";
 pub(crate) const TRACE: &str = "-- batch.trace
     SELECT id, pass_no, seq_no, phase, before_token, after_token, record_count, total_hint, page_ids, source_now,
-        committed_at
+        committed_at, stats
       FROM ing_task_run_batch WHERE task_id = :task AND status_code = :succeeded
      ORDER BY pass_no, seq_no";
 pub(crate) const RENEW: &str = "-- task.renew
     UPDATE ing_task SET leased_until = :until, updated_at = :now
      WHERE id = :task AND lease_epoch = :epoch AND run_uuid = :run_uuid AND status_code = :running";
-pub(crate) const NEXT_QUEUED: &str = "-- task.next_queued
-    SELECT t.scheduled_at AS due_at FROM ing_task t
-     WHERE t.status_code = :queued AND t.leased_until IS NULL AND t.priority = :priority
-       AND (:only = '' OR t.provenance_code = :only)
-       AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
-                       AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
-     ORDER BY t.scheduled_at LIMIT 1";
-pub(crate) const NEXT_EXPIRED: &str = "-- task.next_expired
-    SELECT t.leased_until AS due_at FROM ing_task t
-     WHERE t.status_code = :running AND t.leased_until IS NOT NULL
-       AND (:only = '' OR t.provenance_code = :only)
-       AND NOT EXISTS (SELECT 1 FROM ing_source_control c WHERE c.provenance_code = t.provenance_code
-                       AND c.endpoint_name IN ('', t.endpoint_name) AND (c.paused = 1 OR c.fuse_blown = 1))
-     ORDER BY t.leased_until LIMIT 1";
 
-/// A task as the select saw it.
-struct Candidate {
-    task: Id,
-    epoch: i64,
-    state: TaskState,
-}
-
-pub(crate) async fn acquire(
-    store: Arc<Inner>,
-    who: Arc<str>,
-    limit: u32,
-    ttl: Span,
-    only: Arc<str>,
-) -> Result<Vec<Leased>, DbError> {
+pub(crate) async fn acquire(store: Arc<Inner>, claim: Arc<Claim>) -> Result<Vec<Leased>, DbError> {
     let mut tx = store.db.write().await?;
-    let result = acquire_in(&mut tx, &store, &who, limit.min(CLAIM_MAX), ttl, &only).await;
+    let result = acquire_in(&mut tx, &store, &claim).await;
     let leased = ended(tx, result).await?;
     store.fail.hit("claim.done")?;
     Ok(leased)
 }
 
-async fn acquire_in(
-    tx: &mut Tx,
-    store: &Inner,
-    who: &str,
-    limit: u32,
-    ttl: Span,
-    only: &str,
-) -> Result<Vec<Leased>, DbError> {
+async fn acquire_in(tx: &mut Tx, store: &Inner, claim: &Claim) -> Result<Vec<Leased>, DbError> {
     store.fail.hit("claim.select")?;
-    let now = store.now();
+    let now = tx.now();
+    let room = |partition: &Partition| claim.room(partition);
+    let only = claim.only.as_deref().unwrap_or_default();
+    let wanted = Wanted { limit: claim.limit.min(CLAIM_MAX), only, room: &room };
     let mut leased = Vec::new();
-    for candidate in candidates(tx, now, limit, only).await? {
+    for candidate in store.queue.candidates(tx, &wanted).await? {
         store.fail.hit("claim.take")?;
-        if let Some(one) = take(tx, store, &candidate, who, now, ttl).await? {
+        if let Some(one) = take(tx, store, &candidate, &claim.who, now, claim.ttl).await? {
             leased.push(one);
         }
     }
     store.fail.hit("claim.commit")?;
     Ok(leased)
-}
-
-async fn candidates(tx: &mut Tx, now: Timestamp, limit: u32, only: &str) -> Result<Vec<Candidate>, DbError> {
-    let mut found = Vec::new();
-    let running = TaskState::Running.code();
-    let expired = params! { running: running, now: now, format: FORMAT, limit: limit, only: only };
-    for row in tx.rows("ing_task", EXPIRED, expired).await? {
-        found.push(candidate(&row)?);
-    }
-    let mut above = 0;
-    loop {
-        let left = limit.saturating_sub(found.len() as u32);
-        if left == 0 {
-            break;
-        }
-        let Some(priority) = next_priority(tx, above).await? else { break };
-        above = priority;
-        let queued = TaskState::Queued.code();
-        let due = params! { queued: queued, priority: priority, now: now, format: FORMAT, limit: left, only: only };
-        for row in tx.rows("ing_task", DUE, due).await? {
-            found.push(candidate(&row)?);
-        }
-    }
-    Ok(found)
-}
-
-async fn next_priority(tx: &mut Tx, above: i64) -> Result<Option<i64>, DbError> {
-    let row = tx.row("ing_task", NEXT_PRIORITY, params! { queued: TaskState::Queued.code(), above: above }).await?;
-    Ok(row.map(|row| row.opt_int("priority")).transpose()?.flatten())
-}
-
-fn candidate(row: &Row) -> Result<Candidate, LedgerError> {
-    let state = row.code("status_code", TaskState::from_code)?;
-    Ok(Candidate { task: row.id("id")?, epoch: row.int("lease_epoch")?, state })
 }
 
 /// `None` when someone else was faster.
@@ -290,6 +206,7 @@ fn trace_of(row: &Row) -> Result<BatchTrace, LedgerError> {
         item_count: row.count("record_count")?,
         total: total.and_then(|total| u64::try_from(total).ok()),
         page_ids,
+        times: row.opt_json::<stats::Times>("stats")?.and_then(|stats| stats.times),
         source_now: row.time("source_now")?,
         committed_at: row.time("committed_at")?,
     })
@@ -331,33 +248,14 @@ async fn open_next(
 
 pub(crate) async fn next_due(store: Arc<Inner>, only: Arc<str>) -> Result<Option<Timestamp>, DbError> {
     let mut tx = store.db.read().await?;
-    let result = next_due_in(&mut tx, store.now(), &only).await;
+    let result = store.queue.next_due(&mut tx, &only).await;
     ended(tx, result).await
-}
-
-async fn next_due_in(tx: &mut Tx, now: Timestamp, only: &str) -> Result<Option<Timestamp>, DbError> {
-    let mut earliest: Option<Timestamp> = None;
-    let expiring = tx.row("ing_task", NEXT_EXPIRED, params! { running: TaskState::Running.code(), only: only }).await?;
-    if let Some(row) = expiring {
-        // A lease is over only after its last microsecond.
-        earliest = Some(row.time("due_at")?.plus(Span::from_micros(1)));
-    }
-    let mut above = 0;
-    while let Some(priority) = next_priority(tx, above).await? {
-        above = priority;
-        let asked = params! { queued: TaskState::Queued.code(), priority: priority, only: only };
-        if let Some(row) = tx.row("ing_task", NEXT_QUEUED, asked).await? {
-            let due_at = row.time("due_at")?;
-            earliest = Some(earliest.map_or(due_at, |known| known.min(due_at)));
-        }
-    }
-    Ok(earliest.map(|due_at| due_at.max(now)))
 }
 
 pub(crate) async fn renew(store: Arc<Inner>, lease: Lease, ttl: Span) -> Result<Timestamp, DbError> {
     store.fail.hit("heartbeat.before")?;
     let mut tx = store.db.write().await?;
-    let now = store.now();
+    let now = tx.now();
     let until = now.plus(ttl);
     let row = params! {
         until: until,

@@ -11,7 +11,7 @@ use patra_core::hash::Hash32;
 use patra_core::id::Id;
 use patra_core::plan::coverage::{Coverage, ReadSlice, Settling};
 use patra_core::planted::{Defect, planted};
-use patra_core::ports::{Lease, Namespace, PlanningView};
+use patra_core::ports::{Lease, Namespace, PlanningView, Walk};
 use patra_core::spec::snapshot::Operation;
 use patra_core::states::{SliceState, TaskState};
 use patra_core::time::{Span, Timestamp};
@@ -20,6 +20,7 @@ use patra_core::window::Window;
 use crate::db::Tx;
 use crate::error::DbError;
 use crate::plan::LIVE_PLAN;
+use crate::shared;
 use crate::step::ended;
 use crate::store::Inner;
 use crate::value::{Row, params};
@@ -41,22 +42,26 @@ pub(crate) const WAIVED: &str = "-- waiver.read
 pub(crate) const READ_CURSOR: &str = "-- cursor.read
     SELECT id, normalized_instant, version, observed_max_value, finished_to FROM ing_cursor
      WHERE namespace_hash = :namespace";
+/// As [`READ_CURSOR`], kept as it is until the commit.
+const LOCK_CURSOR: &str = "-- cursor.lock
+    SELECT id, normalized_instant, version, observed_max_value, finished_to FROM ing_cursor
+     WHERE namespace_hash = :namespace {for_update}";
 const INSERT_EVENT: &str = "-- cursor_event.insert
     INSERT INTO ing_cursor_event (id, provenance_code, endpoint_name, operation_code, cursor_key, namespace_scope_code,
         namespace_key, namespace_hash, cursor_type_code, event_no, direction_code, cause_code, prev_value, new_value,
         prev_instant, new_instant, observed_max_value, window_from, window_to, idempotent_key, schedule_instance_id,
         plan_id, slice_id, task_id, run_id, batch_id, expr_hash, record_remarks, created_at)
     VALUES (:id, :provenance, :endpoint, :operation, :cursor_key, :scope, :namespace_key, :namespace, 'TIME', :event_no,
-        :direction, :cause, :prev, :next, :prev, :next, :observed_max, :window_from, :window_to, :key, :instance, :plan,
+        :direction, :cause, :prev_text, :next_text, :prev, :next, :observed_max, :window_from, :window_to, :key, :instance, :plan,
         :slice, :task, :run, :batch, :expr_hash, :remarks, :now)";
 const INSERT_CURSOR: &str = "-- cursor.insert
     INSERT INTO ing_cursor (id, provenance_code, endpoint_name, operation_code, cursor_key, namespace_scope_code,
         namespace_key, namespace_hash, cursor_type_code, cursor_value, normalized_instant, observed_max_value, version,
         schedule_instance_id, plan_id, slice_id, task_id, run_id, batch_id, expr_hash, created_at, updated_at)
-    VALUES (:id, :provenance, :endpoint, :operation, :cursor_key, :scope, :namespace_key, :namespace, 'TIME', :next,
-        :next, :observed_max, :version, :instance, :plan, :slice, :task, :run, :batch, :expr_hash, :now, :now)";
+    VALUES (:id, :provenance, :endpoint, :operation, :cursor_key, :scope, :namespace_key, :namespace, 'TIME',
+        :next_text, :next, :observed_max, :version, :instance, :plan, :slice, :task, :run, :batch, :expr_hash, :now, :now)";
 pub(crate) const MOVE_CURSOR: &str = "-- cursor.move
-    UPDATE ing_cursor SET cursor_value = :next, normalized_instant = :next, observed_max_value = :observed_max,
+    UPDATE ing_cursor SET cursor_value = :next_text, normalized_instant = :next, observed_max_value = :observed_max,
         version = :version, schedule_instance_id = :instance, plan_id = :plan, slice_id = :slice, task_id = :task,
         run_id = :run, batch_id = :batch, expr_hash = :expr_hash, updated_at = :now
      WHERE namespace_hash = :namespace AND version = :seen";
@@ -72,8 +77,8 @@ pub(crate) const QUEUED_COUNT: &str = "-- task.queued_count
 const BEHIND_LIFE: Span = Span::DAY;
 
 /// The cursor as stored.
-struct Cursor {
-    watermark: Timestamp,
+pub(crate) struct Cursor {
+    pub watermark: Timestamp,
     version: i64,
     observed_max: Option<Timestamp>,
     finished_to: Option<Timestamp>,
@@ -90,17 +95,31 @@ pub(crate) struct Mover {
     pub observed_max: Option<Timestamp>,
 }
 
-/// Walks the coverage from the watermark and moves it to the first gap; before and after when it moved.
+/// Walks the coverage from the watermark and moves it to the first gap, and the watermark shared with others as far as
+/// all of them are; before and after of its own when it moved.
 pub(crate) async fn walk(
     tx: &mut Tx,
     store: &Inner,
-    namespace: &Namespace,
-    (origin, lag): (Timestamp, Span),
+    walk: &Walk,
     mover: &Mover,
 ) -> Result<Option<(Timestamp, Timestamp)>, DbError> {
+    shared::lock(tx, walk).await?;
+    let moved = walk_own(tx, store, walk, mover).await?;
+    shared::follow(tx, store, walk).await?;
+    Ok(moved)
+}
+
+async fn walk_own(
+    tx: &mut Tx,
+    store: &Inner,
+    walk: &Walk,
+    mover: &Mover,
+) -> Result<Option<(Timestamp, Timestamp)>, DbError> {
+    let namespace = &walk.namespace;
     let hash = namespace.hash();
-    let cursor = read_cursor(tx, hash).await?;
-    let from = cursor.as_ref().map_or(origin, |cursor| cursor.watermark);
+    // Locked before the slices are read: of two slices that finish together the second sees the first.
+    let cursor = read_cursor(tx, LOCK_CURSOR, hash).await?;
+    let from = cursor.as_ref().map_or(walk.origin, |cursor| cursor.watermark);
     // By itself a slice elsewhere cannot lengthen the prefix; the one that closes the gap finds it in the table.
     let elsewhere = mover.window.is_some_and(|window| from < window.from() || window.to() <= from);
     if elsewhere && !planted(Defect::WatermarkMaxEnd) {
@@ -108,7 +127,7 @@ pub(crate) async fn walk(
     }
     let slices = covered(tx, hash, from).await?;
     let waived = waived(tx, hash, from).await?;
-    let settling = Settling { lag, lookback: Span::ZERO };
+    let settling = Settling { lag: walk.settling_lag, lookback: Span::ZERO };
     let proven = Coverage::read(&slices, &[], settling).prefix_end(from);
     let next = planted_watermark(&slices, mover)
         .unwrap_or_else(|| Coverage::read(&slices, &waived, settling).prefix_end(from));
@@ -134,25 +153,26 @@ fn planted_watermark(slices: &[ReadSlice], mover: &Mover) -> Option<Timestamp> {
 }
 
 /// One move of the watermark.
-struct Step<'a> {
-    namespace: &'a Namespace,
-    hash: Hash32,
-    cause: String,
-    prev: Timestamp,
-    next: Timestamp,
-    cursor: Option<&'a Cursor>,
+pub(crate) struct Step<'a> {
+    pub namespace: &'a Namespace,
+    pub hash: Hash32,
+    pub cause: String,
+    pub prev: Timestamp,
+    pub next: Timestamp,
+    pub cursor: Option<&'a Cursor>,
 }
 
 /// The event, then the value.
-async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: &Mover) -> Result<(), DbError> {
+pub(crate) async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: &Mover) -> Result<(), DbError> {
     let seen = step.cursor.map_or(0, |cursor| cursor.version);
     let version = seen + 1;
-    let now = store.now();
+    let now = tx.now();
     let observed_max = mover.observed_max.max(step.cursor.and_then(|cursor| cursor.observed_max));
     let lease = mover.lease.as_ref();
     let common = params! {
         namespace: step.hash,
         next: step.next,
+        next_text: step.next.to_string(),
         observed_max: observed_max,
         instance: mover.instance,
         plan: lease.map(|lease| lease.plan),
@@ -179,6 +199,7 @@ async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: &Mover) -> 
         direction: if step.namespace.operation == Operation::Backfill { "BACKFILL" } else { "FORWARD" },
         cause: step.cause.as_str(),
         prev: step.prev,
+        prev_text: step.prev.to_string(),
         window_from: mover.window.map(|window| window.from()),
         window_to: mover.window.map(|window| window.to()),
         key: event_key(step, version),
@@ -268,8 +289,8 @@ async fn waived(tx: &mut Tx, namespace: Hash32, after: Timestamp) -> Result<Vec<
     rows.iter().map(|row| Ok(row.window()?)).collect()
 }
 
-async fn read_cursor(tx: &mut Tx, namespace: Hash32) -> Result<Option<Cursor>, DbError> {
-    let Some(row) = tx.row("ing_cursor", READ_CURSOR, params! { namespace: namespace }).await? else {
+pub(crate) async fn read_cursor(tx: &mut Tx, text: &'static str, namespace: Hash32) -> Result<Option<Cursor>, DbError> {
+    let Some(row) = tx.row("ing_cursor", text, params! { namespace: namespace }).await? else {
         return Ok(None);
     };
     Ok(Some(Cursor {
@@ -280,15 +301,10 @@ async fn read_cursor(tx: &mut Tx, namespace: Hash32) -> Result<Option<Cursor>, D
     }))
 }
 
-pub(crate) async fn reconcile(
-    store: Arc<Inner>,
-    namespace: Namespace,
-    settling_lag: Span,
-    origin: Timestamp,
-) -> Result<bool, DbError> {
+pub(crate) async fn reconcile(store: Arc<Inner>, again: Arc<Walk>) -> Result<bool, DbError> {
     store.fail.hit("reconcile.begin")?;
     let mut tx = store.db.write().await?;
-    let mut result = walk(&mut tx, &store, &namespace, (origin, settling_lag), &Mover::default()).await;
+    let mut result = walk(&mut tx, &store, &again, &Mover::default()).await;
     if let Err(struck) = store.fail.hit("reconcile.commit") {
         result = Err(struck.into());
     }
@@ -297,13 +313,14 @@ pub(crate) async fn reconcile(
 
 pub(crate) async fn planning_view(store: Arc<Inner>, namespace: Namespace) -> Result<PlanningView, DbError> {
     let mut tx = store.db.read().await?;
-    let result = view_in(&mut tx, &namespace, store.now()).await;
+    let now = tx.now();
+    let result = view_in(&mut tx, &namespace, now).await;
     ended(tx, result).await
 }
 
 async fn view_in(tx: &mut Tx, namespace: &Namespace, now: Timestamp) -> Result<PlanningView, DbError> {
     let hash = namespace.hash();
-    let cursor = read_cursor(tx, hash).await?;
+    let cursor = read_cursor(tx, READ_CURSOR, hash).await?;
     let finished_to = cursor.as_ref().and_then(|cursor| cursor.finished_to);
     let after = finished_to.unwrap_or(Timestamp::MIN);
     let live = tx.row("ing_plan", LIVE_PLAN, params! { live_key: hash }).await?;

@@ -13,6 +13,8 @@ pub enum StoreError {
         "the database has schema version {found}, this build of patra knows versions up to {known}: use a newer build"
     )]
     TooNew { found: i64, known: i64 },
+    #[error("the database lacks schema version {wanted}: run `patra migrate` with a role that may change tables")]
+    TooOld { wanted: i64 },
     #[error("migration {version} ({name}) was applied to this database with another content")]
     Changed { version: i64, name: String },
     #[error("migration {version} ({name}) failed: {message}")]
@@ -42,7 +44,6 @@ impl DbError {
         match self {
             DbError::Ledger(error) => error,
             DbError::Data(message) => LedgerError::Data { message },
-            DbError::Unique(message) if step == "commit_batch" => LedgerError::Data { message },
             DbError::Busy(message)
             | DbError::Unique(message)
             | DbError::Unavailable(message)

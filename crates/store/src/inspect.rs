@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::db::Tx;
 use crate::error::DbError;
 use crate::step::ended;
-use crate::store::{Inner, SqliteStore};
+use crate::store::{Inner, Store};
 use crate::value::{Row, Value, params};
 
 const LIMIT_DEFAULT: u32 = 50;
@@ -101,7 +101,7 @@ fn table_of(noun: Noun) -> &'static str {
 }
 
 #[async_trait]
-impl Inspect for SqliteStore {
+impl Inspect for Store {
     async fn list(&self, noun: Noun, filter: &ListFilter) -> Result<Vec<Shown>, LedgerError> {
         let filter = Arc::new(filter.clone());
         self.retried("list", move |store| list(store, noun, filter.clone())).await
@@ -133,18 +133,17 @@ async fn list_in(tx: &mut Tx, noun: Noun, filter: &ListFilter) -> Result<Vec<Sho
             return Err(LedgerError::Missing { what: format!("column {column} to restrict {table} by") }.into());
         }
         values.push(value);
-        conditions.push(format!("{column} = {}", tx.placeholder()));
+        conditions.push(format!("{column} = ?"));
     }
     if let Some(before) = filter.before_id {
         values.push(before.into());
-        conditions.push(format!("id < {}", tx.placeholder()));
+        conditions.push("id < ?".to_owned());
     }
     let limit = if filter.limit == 0 { LIMIT_DEFAULT } else { filter.limit.min(LIMIT_MAX) };
     values.push(limit.into());
     let shown: Vec<&str> = columns.iter().map(String::as_str).filter(|column| !BULKY.contains(column)).collect();
     let condition = if conditions.is_empty() { String::new() } else { format!("WHERE {}", conditions.join(" AND ")) };
-    let limit = tx.placeholder();
-    let text = format!("SELECT {} FROM {table} {condition} ORDER BY id DESC LIMIT {limit}", shown.join(", "));
+    let text = format!("SELECT {} FROM {table} {condition} ORDER BY id DESC LIMIT ?", shown.join(", "));
     let rows = tx.rows_composed(table, &text, values).await?;
     Ok(rows.iter().map(shown_row).collect())
 }
@@ -177,7 +176,7 @@ async fn show_in(tx: &mut Tx, noun: Noun, name: &str) -> Result<Option<Shown>, D
     match found.as_slice() {
         [] => Ok(None),
         [id] => {
-            let text = format!("SELECT * FROM {table} WHERE id = {}", tx.placeholder());
+            let text = format!("SELECT * FROM {table} WHERE id = ?");
             let rows = tx.rows_composed(table, &text, vec![(*id).into()]).await?;
             Ok(rows.first().map(shown_row))
         }
@@ -207,8 +206,7 @@ async fn ids_beginning(tx: &mut Tx, table: &'static str, digits: &str) -> Result
     let (mut from, mut width) = (prefix, 1i64);
     loop {
         let to = from.saturating_add(width - 1);
-        let mark = tx.placeholder();
-        let text = format!("SELECT id FROM {table} WHERE id >= {mark} AND id <= {mark} LIMIT 2");
+        let text = format!("SELECT id FROM {table} WHERE id >= ? AND id <= ? LIMIT 2");
         for row in tx.rows_composed(table, &text, vec![from.into(), to.into()]).await? {
             found.push(row.id("id")?);
         }

@@ -81,7 +81,7 @@ pub(crate) async fn open_instance(store: Arc<Inner>, instance: NewInstance) -> R
         job_id: instance.job_id,
         log_id: instance.log_id,
         trigger_type: instance.trigger_type,
-        now: store.now(),
+        now: tx.now(),
         params: instance.params,
         provenance: instance.provenance,
         endpoint: instance.endpoint,
@@ -94,7 +94,7 @@ pub(crate) async fn open_instance(store: Arc<Inner>, instance: NewInstance) -> R
 
 pub(crate) async fn remark_instance(store: Arc<Inner>, id: Id, remarks: serde_json::Value) -> Result<(), DbError> {
     let mut tx = store.db.write().await?;
-    let row = params! { id: id, remarks: remarks, now: store.now() };
+    let row = params! { id: id, remarks: remarks, now: tx.now() };
     let result = match tx.execute(REMARK_INSTANCE, row).await {
         Ok(0) => Err(LedgerError::Missing { what: format!("instance {id}") }.into()),
         other => other.map(|_| ()),
@@ -113,7 +113,7 @@ async fn publish_in(tx: &mut Tx, store: &Inner, plan: &NewPlan) -> Result<Publis
     if let Some(existing) = existing_plan(tx, plan).await? {
         return Ok(if existing == plan.id { Published::Created(existing) } else { Published::Existing(existing) });
     }
-    let now = store.now();
+    let now = tx.now();
     insert_plan(tx, plan, now).await?;
     let lineage = Lineage {
         instance: plan.instance,

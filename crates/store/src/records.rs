@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
+use patra_core::outbox::shard_of;
 use patra_core::planted::{Defect, planted};
 use patra_core::ports::{Counts, Lease};
 use patra_core::record::{ChangeKind, DeclaredVersion, Merge, NewRecord, StoredRecord, VersionKey, event_id, merge};
@@ -22,7 +23,14 @@ pub(crate) const READ_RECORDS: &str = "-- record.read
     SELECT id, provider_id, version_no, effective_at, declared_version, fetched_at, content_hash, mapping_version,
         deleted
       FROM ing_record
-     WHERE provenance_code = :provenance AND endpoint_name = :entity AND provider_id IN ({list})";
+     WHERE provenance_code = :provenance AND endpoint_name = :entity AND provider_id IN ({list})
+     {for_update}";
+const INSERT_RECORDS: &str = "-- record.insert
+    INSERT INTO ing_record (id, provenance_code, endpoint_name, provider_id, version_no, updated_at, effective_at,
+        declared_version, fetched_at, content_hash, mapping_version, mapping_hash, expr_hash, deleted, fields, payload,
+        plan_id, task_id, run_id, batch_id, first_seen_at, changed_at, checked_at)
+    VALUES {rows:23}";
+/// The rows are there and held; the columns are those of [`INSERT_RECORDS`].
 const WRITE_RECORDS: &str = "-- record.write
     INSERT INTO ing_record (id, provenance_code, endpoint_name, provider_id, version_no, updated_at, effective_at,
         declared_version, fetched_at, content_hash, mapping_version, mapping_hash, expr_hash, deleted, fields, payload,
@@ -31,8 +39,8 @@ const WRITE_RECORDS: &str = "-- record.write
     {upsert:provenance_code, endpoint_name, provider_id;version_no, updated_at, effective_at, declared_version, fetched_at, content_hash, mapping_version, mapping_hash, expr_hash, deleted, fields, payload, plan_id, task_id, run_id, batch_id, changed_at, checked_at}";
 const WRITE_OUTBOX: &str = "-- outbox.insert
     INSERT INTO ing_outbox (id, record_id, version_no, event_id, provenance_code, endpoint_name, provider_id,
-        change_code, updated_at, content_hash, fields, batch_id, status_code, created_at)
-    VALUES {rows:14}";
+        change_code, updated_at, content_hash, fields, batch_id, status_code, created_at, shard_no)
+    VALUES {rows:15}";
 pub(crate) const CHECK_RECORDS: &str = "-- record.check
     UPDATE ing_record SET checked_at = :now WHERE id IN ({list})";
 pub(crate) const RAISE_FETCHED: &str = "-- record.raise_fetched
@@ -98,7 +106,10 @@ pub(crate) async fn store_records(
         }
     }
     store.fail.hit("t1.records")?;
-    write_records(tx, owner, &changes).await?;
+    let (new, known): (Vec<&Change<'_>>, Vec<&Change<'_>>) = changes.iter().partition(|change| change.version_no == 1);
+    // Two pages may bring the same new record at once: the second insert fails, and its page is tried again whole.
+    write_records(tx, INSERT_RECORDS, owner, &new).await?;
+    write_records(tx, WRITE_RECORDS, owner, &known).await?;
     raise_unchanged(tx, owner.now, &unchanged).await?;
     store.fail.hit("t1.outbox")?;
     write_outbox(tx, store, owner, &changes).await?;
@@ -132,9 +143,14 @@ fn known_of(row: &Row) -> Result<Known, DbError> {
     Ok(Known { id: row.id("id")?, version_no: row.int("version_no")?, stored })
 }
 
-async fn write_records(tx: &mut Tx, owner: &PageOwner<'_>, changes: &[Change<'_>]) -> Result<(), DbError> {
+async fn write_records(
+    tx: &mut Tx,
+    text: &'static str,
+    owner: &PageOwner<'_>,
+    changes: &[&Change<'_>],
+) -> Result<(), DbError> {
     let mut rows: Vec<Value> = Vec::with_capacity(changes.len() * 23);
-    for Change { id, version_no, record } in changes {
+    for Change { id, version_no, record } in changes.iter().copied() {
         let key = &record.key;
         rows.extend([
             (*id).into(),
@@ -162,7 +178,7 @@ async fn write_records(tx: &mut Tx, owner: &PageOwner<'_>, changes: &[Change<'_>
             owner.now.into(),
         ]);
     }
-    tx.execute_rows(WRITE_RECORDS, 23, rows).await?;
+    tx.execute_rows(text, 23, rows).await?;
     Ok(())
 }
 
@@ -211,7 +227,7 @@ async fn write_outbox(
     changes: &[Change<'_>],
 ) -> Result<(), DbError> {
     let pending: Arc<str> = "PENDING".into();
-    let mut rows: Vec<Value> = Vec::with_capacity(changes.len() * 14);
+    let mut rows: Vec<Value> = Vec::with_capacity(changes.len() * 15);
     for Change { id, version_no, record } in changes {
         if *version_no > 1 && planted(Defect::EventLost) {
             continue;
@@ -231,8 +247,9 @@ async fn write_outbox(
             owner.batch.into(),
             pending.clone().into(),
             owner.now.into(),
+            shard_of(&owner.provenance, &owner.entity, &record.provider_id).into(),
         ]);
     }
-    tx.execute_rows(WRITE_OUTBOX, 14, rows).await?;
+    tx.execute_rows(WRITE_OUTBOX, 15, rows).await?;
     Ok(())
 }

@@ -13,7 +13,7 @@ use patra_core::time::Timestamp;
 use crate::db::{Schema, Tx};
 use crate::error::DbError;
 use crate::step::ended;
-use crate::store::{Inner, SqliteStore};
+use crate::store::{Inner, Store};
 use crate::value::{Row, Value, params};
 
 /// The table with one row per version.
@@ -47,7 +47,7 @@ const ALL: &str = "-- registry.all
     SELECT * FROM reg_provenance WHERE endpoint_name = '' ORDER BY provenance_code, registry_version DESC";
 
 #[async_trait]
-impl Registry for SqliteStore {
+impl Registry for Store {
     async fn publish_version(&self, version: NewVersion) -> Result<i64, LedgerError> {
         let version = Arc::new(version);
         self.retried("publish_version", move |store| publish(store, version.clone())).await
@@ -99,9 +99,8 @@ async fn publish_in(tx: &mut Tx, store: &Inner, new: &NewVersion) -> Result<i64,
         }
         let ends_at = new.effective_from.max(before.time("effective_from")?);
         for table in schema.keys() {
-            let mark = tx.placeholder();
             let text = format!(
-                "UPDATE {table} SET effective_to = {mark} WHERE provenance_code = {mark} AND registry_version = {mark} \
+                "UPDATE {table} SET effective_to = ? WHERE provenance_code = ? AND registry_version = ? \
                  AND effective_to IS NULL"
             );
             tx.execute_composed(&text, vec![ends_at.into(), (&new.provenance).into(), version.into()]).await?;
@@ -135,7 +134,7 @@ async fn insert_row(
         ("registry_version", version.into()),
         ("effective_from", new.effective_from.into()),
         ("effective_to", Value::Null),
-        ("created_at", store.now().into()),
+        ("created_at", tx.now().into()),
     ];
     if row.table == VERSIONS {
         cells.push(("channel", (&new.channel).into()));
@@ -160,7 +159,7 @@ async fn insert_row(
         cells.push((column, value));
     }
     let names: Vec<&str> = cells.iter().map(|(name, _)| *name).collect();
-    let marks = vec![tx.placeholder(); cells.len()];
+    let marks = vec!["?"; cells.len()];
     let text = format!("INSERT INTO {} ({}) VALUES ({})", row.table, names.join(", "), marks.join(", "));
     tx.execute_composed(&text, cells.into_iter().map(|(_, value)| value).collect()).await?;
     Ok(())
@@ -248,9 +247,7 @@ fn stored(row: &Row) -> Result<StoredVersion, LedgerError> {
 async fn with_rows(tx: &mut Tx, row: &Row) -> Result<StoredVersion, DbError> {
     let mut version = stored(row)?;
     for table in registry_tables(tx).await?.into_keys() {
-        let mark = tx.placeholder();
-        let text =
-            format!("SELECT * FROM {table} WHERE provenance_code = {mark} AND registry_version = {mark} ORDER BY id");
+        let text = format!("SELECT * FROM {table} WHERE provenance_code = ? AND registry_version = ? ORDER BY id");
         let asked = vec![(&version.provenance).into(), version.version.into()];
         for row in tx.rows_composed("reg", &text, asked).await? {
             version.rows.push(registry_row(&table, &row)?);
@@ -321,10 +318,10 @@ async fn insert_cells(
         cells.push(("id", store.ids.next().into()));
     }
     if has("created_at") {
-        cells.push(("created_at", store.now().into()));
+        cells.push(("created_at", tx.now().into()));
     }
     let names: Vec<&str> = cells.iter().map(|(name, _)| *name).collect();
-    let marks = vec![tx.placeholder(); cells.len()];
+    let marks = vec!["?"; cells.len()];
     let text = format!("INSERT INTO {table} ({}) VALUES ({})", names.join(", "), marks.join(", "));
     tx.execute_composed(&text, cells.into_iter().map(|(_, value)| value).collect()).await?;
     Ok(())

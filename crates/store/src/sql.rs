@@ -29,18 +29,26 @@ pub(crate) struct Statements {
 /// Rows per statement: a few fixed shapes, so that the database's cache of prepared statements holds.
 const SHAPES: [usize; 4] = [200, 32, 4, 1];
 
-/// Cuts `rows` into statement sizes.
-pub(crate) fn chunks(rows: usize, rows_max: usize) -> Vec<usize> {
-    let mut left = rows;
-    let mut sizes = Vec::new();
-    for shape in SHAPES {
-        let shape = shape.min(rows_max.max(1));
-        while left >= shape {
-            sizes.push(shape);
-            left -= shape;
+/// Bytes of values that one statement should not exceed; a single row may.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// How many of the rows with these sizes go into the next statement.
+pub(crate) fn next_chunk(sizes: &[usize], rows_max: usize) -> usize {
+    let fits = |rows: usize| rows == 1 || sizes[..rows].iter().sum::<usize>() <= CHUNK_BYTES;
+    let shapes = SHAPES.into_iter().map(|shape| shape.min(rows_max.max(1)));
+    shapes.into_iter().find(|shape| *shape <= sizes.len() && fits(*shape)).unwrap_or(1)
+}
+
+/// A text whose parameters are written `?`, as the database wants them.
+pub(crate) fn numbered(dialect: Dialect, text: &str) -> Arc<str> {
+    let mut sql = String::with_capacity(text.len() + 8);
+    for (at, part) in text.split('?').enumerate() {
+        if at > 0 {
+            dialect.placeholder(at, &mut sql);
         }
+        sql.push_str(part);
     }
-    sizes
+    sql.into()
 }
 
 /// The smallest shape that holds an IN list of `count` values; the list is filled up with its last value.
@@ -66,66 +74,83 @@ impl Statements {
     }
 }
 
-/// Placeholders carry no number: SQLite looks a numbered one up by its name, which makes a statement of thousands
-/// of them quadratic. A name that stands twice is bound twice.
+/// A name that stands twice is bound twice.
 pub(crate) fn render(dialect: Dialect, text: &str, count: usize) -> Rendered {
-    let mut sql = String::with_capacity(text.len());
+    let mut sql = Writer { dialect, text: String::with_capacity(text.len()), placeholders: 0 };
     let mut slots = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find([':', '{']) {
         let (plain, tail) = rest.split_at(at);
-        sql.push_str(plain);
+        sql.text.push_str(plain);
         if let Some(inside) = tail.strip_prefix('{') {
             let (fragment, after) = inside.split_once('}').unwrap_or((inside, ""));
-            write_fragment(dialect, fragment, count, &mut sql, &mut slots);
+            write_fragment(fragment, count, &mut sql, &mut slots);
             rest = after;
             continue;
         }
         let name: String = tail[1..].chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
         rest = &tail[1 + name.len()..];
-        sql.push_str(dialect.placeholder());
+        sql.placeholder();
         slots.push(Slot::Name(name));
     }
-    sql.push_str(rest);
-    Rendered { sql: sql.into(), slots }
+    sql.text.push_str(rest);
+    Rendered { sql: sql.text.into(), slots }
 }
 
-fn write_fragment(dialect: Dialect, fragment: &str, count: usize, sql: &mut String, slots: &mut Vec<Slot>) {
+/// A statement being written.
+struct Writer {
+    dialect: Dialect,
+    text: String,
+    placeholders: usize,
+}
+
+impl Writer {
+    fn placeholder(&mut self) {
+        self.placeholders += 1;
+        self.dialect.placeholder(self.placeholders, &mut self.text);
+    }
+
+    fn list(&mut self, count: usize) {
+        for at in 0..count {
+            if at > 0 {
+                self.text.push_str(", ");
+            }
+            self.placeholder();
+        }
+    }
+}
+
+fn write_fragment(fragment: &str, count: usize, sql: &mut Writer, slots: &mut Vec<Slot>) {
     let (name, argument) = fragment.split_once(':').unwrap_or((fragment, ""));
+    let dialect = sql.dialect;
     match name {
         "rows" => {
             let width = argument.parse().expect("{rows:n} names its width");
             for row in 0..count {
-                sql.push_str(if row == 0 { "(" } else { ", (" });
-                write_list(dialect, sql, width);
-                sql.push(')');
+                sql.text.push_str(if row == 0 { "(" } else { ", (" });
+                sql.list(width);
+                sql.text.push(')');
             }
             slots.push(Slot::Values);
         }
         "list" => {
-            write_list(dialect, sql, count);
+            sql.list(count);
             slots.push(Slot::Values);
         }
         "upsert" => {
             let (key, columns) = argument.split_once(';').expect("{upsert:key;columns} names both");
-            sql.push_str(&dialect.upsert(key, columns));
+            sql.text.push_str(&dialect.upsert(key, columns));
         }
-        "insert_new" => sql.push_str(&dialect.insert_new(argument)),
+        "insert_new" => sql.text.push_str(&dialect.insert_new(argument)),
         "limit" => {
-            sql.push_str(dialect.limit());
+            sql.text.push_str("LIMIT ");
+            sql.placeholder();
+            sql.text.push_str(dialect.limit_tail());
             slots.push(Slot::Name(argument.to_owned()));
         }
-        "skip_locked" => sql.push_str(dialect.skip_locked()),
+        "skip_locked" => sql.text.push_str(dialect.skip_locked()),
+        "for_update" => sql.text.push_str(dialect.for_update()),
         other => panic!("statement fragment {other} does not exist"),
-    }
-}
-
-fn write_list(dialect: Dialect, sql: &mut String, count: usize) {
-    for at in 0..count {
-        if at > 0 {
-            sql.push_str(", ");
-        }
-        sql.push_str(dialect.placeholder());
     }
 }
 
@@ -145,14 +170,29 @@ mod tests {
         let name = |name: &str| Slot::Name(name.to_owned());
         assert_eq!(rendered.slots, [Slot::Values, name("x"), name("y_2"), name("x")]);
         assert_eq!(&*render(Dialect::Sqlite, "IN ({list})", 3).sql, "IN (?, ?, ?)");
+        let text = "IN ({list}) AND x = :x AND y = :x {limit:most} {for_update}";
+        assert_eq!(&*render(Dialect::Sqlite, text, 1).sql, "IN (?) AND x = ? AND y = ? LIMIT ? + 0 ");
+        assert_eq!(&*render(Dialect::Postgres, text, 2).sql, "IN ($1, $2) AND x = $3 AND y = $4 LIMIT $5 FOR UPDATE");
+        assert_eq!(&*render(Dialect::Mysql, text, 2).sql, "IN (?, ?) AND x = ? AND y = ? LIMIT ? FOR UPDATE");
+        assert_eq!(&*numbered(Dialect::Postgres, "a = ? AND b = ?"), "a = $1 AND b = $2");
     }
 
     #[test]
     fn rows_are_cut_into_a_few_fixed_shapes() {
-        assert_eq!(chunks(0, 200), Vec::<usize>::new());
-        assert_eq!(chunks(1000, 200), [200; 5]);
-        assert_eq!(chunks(239, 200), [200, 32, 4, 1, 1, 1]);
-        assert_eq!(chunks(9, 3), [3, 3, 3]);
+        let chunks = |sizes: &[usize], rows_max| {
+            let (mut left, mut rows) = (sizes, Vec::new());
+            while !left.is_empty() {
+                rows.push(next_chunk(left, rows_max));
+                left = &left[rows[rows.len() - 1]..];
+            }
+            rows
+        };
+        assert_eq!(chunks(&[], 200), Vec::<usize>::new());
+        assert_eq!(chunks(&[100; 1000], 200), [200; 5]);
+        assert_eq!(chunks(&[100; 239], 200), [200, 32, 4, 1, 1, 1]);
+        assert_eq!(chunks(&[100; 9], 3), [3, 3, 3]);
+        assert_eq!(chunks(&[CHUNK_BYTES / 10; 40], 200), [4; 10], "a statement stays below a megabyte");
+        assert_eq!(chunks(&[CHUNK_BYTES * 9, 1, 1, 1, 1], 200), [1, 4], "a single row may be larger");
         assert_eq!((list_shape(1), list_shape(5), list_shape(200)), (1, 32, 200));
     }
 }

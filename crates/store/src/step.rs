@@ -11,12 +11,14 @@ use patra_core::time::Span;
 
 use crate::db::Tx;
 use crate::error::DbError;
-use crate::store::{Inner, SqliteStore};
+use crate::store::{Inner, Store};
 
 const TRIES_MAX: u32 = 6;
 const FIRST_WAIT: Span = Span::from_millis(5);
+/// Steps that make the slot live again.
+const SLOT_STEPS: [&str; 2] = ["lease_worker_slot", "renew_worker_slot"];
 
-impl SqliteStore {
+impl Store {
     /// Runs `body` until it is known to have happened or to have failed. A crash inside is raised here.
     pub(crate) async fn retried<T, F, Fut>(&self, step: &'static str, body: F) -> Result<T, LedgerError>
     where
@@ -26,12 +28,17 @@ impl SqliteStore {
     {
         let mut tries = 0;
         loop {
+            // Checked here and not where ids are made: what counts is that none is written.
+            if !self.inner.ids.is_live() && !SLOT_STEPS.contains(&step) {
+                return Err(LedgerError::SlotLost { slot: self.inner.ids.slot() });
+            }
             let error = match spawned(body(self.inner.clone())).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };
             tries += 1;
-            let again = matches!(error, DbError::Busy(_) | DbError::CommitUnknown(_));
+            // A unique key that was taken meanwhile is found by the next try, which looks first.
+            let again = matches!(error, DbError::Busy(_) | DbError::Unique(_) | DbError::CommitUnknown(_));
             if !again || tries >= TRIES_MAX {
                 return Err(error.into_ledger(step));
             }

@@ -11,7 +11,7 @@ use patra_core::time::{Span, Timestamp};
 use uuid::Uuid;
 
 use crate::db::Db;
-use crate::error::StoreError;
+use crate::error::{DbError, StoreError};
 use crate::{migrate, worker};
 
 /// How long a worker slot is ours without being leased again.
@@ -27,13 +27,26 @@ pub enum Durability {
     Normal,
 }
 
+/// Which clock leases and rows are dated by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    /// The injected one; SQLite has no other.
+    Injected,
+    /// The server's, read when a transaction begins (INV-24).
+    Database,
+}
+
 /// What a store is given from outside.
 #[derive(Clone)]
 pub struct Options {
     pub clock: Arc<dyn Clock>,
     pub failpoints: Failpoints,
     pub durability: Durability,
-    pub read_connections: u32,
+    pub time: Time,
+    /// Connections to a server; on SQLite those that read, beside the one that writes.
+    pub connections: u32,
+    /// Brings the schema up to date; without it an old schema is refused.
+    pub migrate: bool,
     /// Name of this process in `ing_worker`; the seed is added to it.
     pub worker: String,
     /// Different for every process; run UUIDs and the slot's owner are made from it.
@@ -46,15 +59,17 @@ impl Options {
             clock,
             failpoints: Failpoints::none(),
             durability: Durability::Full,
-            read_connections: 4,
+            time: Time::Database,
+            connections: 4,
+            migrate: true,
             worker: "patra".into(),
             seed,
         }
     }
 }
 
-/// The ledger, the registry and the read side on one SQLite database.
-pub struct SqliteStore {
+/// The ledger, the registry and the read side on one database.
+pub struct Store {
     pub(crate) inner: Arc<Inner>,
 }
 
@@ -65,32 +80,33 @@ pub(crate) struct Inner {
     pub fail: Failpoints,
     pub ids: Arc<IdGen>,
     pub plans: crate::plan::Plans,
+    pub queue: crate::queue::Queue,
     seed: u64,
     owner: String,
     drawn: AtomicU64,
 }
 
-impl SqliteStore {
-    /// Opens or creates the database (`:memory:`, a path, or `sqlite:path`), brings its schema up to date and
-    /// leases a worker slot.
-    pub async fn open(place: &str, options: Options) -> Result<Arc<SqliteStore>, StoreError> {
-        let wrong = |error: crate::error::DbError| StoreError::Open { place: place.into(), message: error.message() };
-        let db = Db::open(place, options.durability, options.read_connections).await.map_err(wrong)?;
-        let now = options.clock.now();
-        migrate::migrate(&db, now, migrate::MIGRATIONS).await?;
-        let owner = format!("{}-{:016x}", options.worker, options.seed);
-        let slot = worker::lease(&db, &owner, now, SLOT_TTL).await.map_err(|error| error.into_ledger("open"))?;
+impl Store {
+    /// Opens the database (`postgres://…`, `mysql://…`, `:memory:`, a path or `sqlite:path`; a file is created), brings
+    /// its schema up to date and leases a worker slot.
+    pub async fn open(place: &str, options: Options) -> Result<Arc<Store>, StoreError> {
+        let wrong = |error: DbError| StoreError::Open { place: shown(place), message: error.message() };
+        let db = Db::open(place, &options).await.map_err(wrong)?;
+        migrate::migrate(&db, migrate::list(db.dialect()), options.migrate).await?;
+        let owner = worker::worker_name(&options.worker, options.seed);
+        let slot = leased_slot(&db, &owner).await.map_err(|error| error.into_ledger("open"))?;
         let inner = Inner {
             db,
             ids: Arc::new(IdGen::new(options.clock.clone(), slot)),
             clock: options.clock,
             fail: options.failpoints,
             plans: crate::plan::Plans::default(),
+            queue: crate::queue::Queue::default(),
             seed: options.seed,
             owner,
             drawn: AtomicU64::new(0),
         };
-        Ok(Arc::new(SqliteStore { inner: Arc::new(inner) }))
+        Ok(Arc::new(Store { inner: Arc::new(inner) }))
     }
 
     /// Ids of this process.
@@ -100,12 +116,12 @@ impl SqliteStore {
 
     /// The newest migration of this build, which an open database has.
     pub fn schema_version(&self) -> i64 {
-        migrate::known()
+        migrate::known(self.inner.db.dialect())
     }
 
     /// Gives the worker slot back and closes the connections. Steps after this open them again.
     pub async fn close(&self) {
-        if let Err(error) = worker::free(&self.inner.db, &self.inner.owner, self.inner.now()).await {
+        if let Err(error) = worker::free(&self.inner.db, &self.inner.owner).await {
             tracing::warn!("the worker slot was not given back: {}", error.message());
         }
         self.inner.db.close().await;
@@ -113,9 +129,9 @@ impl SqliteStore {
 }
 
 impl Inner {
-    /// The clock that leases are measured on; on SQLite the injected one.
+    /// The clock that leases are measured on, as far as it is known without asking the database.
     pub fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.db.now()
     }
 
     /// A fresh UUID (version 7) from the injected clock and the seed.
@@ -131,5 +147,30 @@ impl Inner {
     /// A different number at every call, for spreading retries.
     pub fn spread(&self) -> u64 {
         Hash32::of_parts(&[&self.seed.to_be_bytes(), &self.drawn.fetch_add(1, Ordering::Relaxed).to_be_bytes()]).short()
+    }
+}
+
+/// Other processes may be leasing theirs at the same moment.
+async fn leased_slot(db: &Db, owner: &str) -> Result<u16, DbError> {
+    const TRIES: u32 = 20;
+    for _ in 1..TRIES {
+        match worker::lease(db, owner, SLOT_TTL).await {
+            Err(DbError::Busy(_) | DbError::Unique(_)) => tokio::task::yield_now().await,
+            other => return other,
+        }
+    }
+    worker::lease(db, owner, SLOT_TTL).await
+}
+
+/// A place as it may be shown: without password and options.
+pub fn shown(place: &str) -> String {
+    let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
+    match rest.rsplit_once('@') {
+        Some((user, host)) => {
+            let user = user.split(':').next().unwrap_or_default();
+            let host = host.split('?').next().unwrap_or(host);
+            format!("{scheme}://{user}@{host}")
+        }
+        None => format!("{scheme}://{}", rest.split('?').next().unwrap_or(rest)),
     }
 }

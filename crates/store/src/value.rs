@@ -22,6 +22,19 @@ pub(crate) enum Value {
     Time(Timestamp),
 }
 
+impl Value {
+    /// About as many bytes as it takes on the way to the database.
+    pub fn size(&self) -> usize {
+        match self {
+            Value::Null | Value::Int(_) => 8,
+            Value::Time(_) => 32,
+            Value::Text(value) => value.len(),
+            Value::Shared(value) => value.len(),
+            Value::Bytes(value) => value.len(),
+        }
+    }
+}
+
 /// Parameters of a statement by name.
 macro_rules! params {
     ($($name:ident: $value:expr),* $(,)?) => {
@@ -137,8 +150,12 @@ impl Row {
         from_code(text).ok_or_else(|| self.corrupt(column, &format!("`{text}` is no known code")))
     }
 
+    /// A native time, or its text where the database has none.
     pub fn time(&self, column: &str) -> Result<Timestamp, LedgerError> {
-        self.parsed(column)
+        match self.get(column)? {
+            Value::Time(value) => Ok(*value),
+            _ => self.parsed(column),
+        }
     }
 
     pub fn opt_time(&self, column: &str) -> Result<Option<Timestamp>, LedgerError> {

@@ -2,7 +2,7 @@
 
 use patra_core::id::Id;
 use patra_core::ports::{Inspect, ListFilter, Noun, Shown};
-use patra_store::SqliteStore;
+use patra_store::Store;
 use serde_json::{Value, json};
 
 use crate::cli::{Global, ListArgs, NounCommand};
@@ -16,7 +16,7 @@ const SLICES_LOOKED_AT: u32 = 1_000;
 const CURSORS_LOOKED_AT: u32 = 1_000;
 
 pub async fn run(global: &Global, noun: Noun, command: &NounCommand) -> Result<(), Failure> {
-    let desk = Desk::open_existing(&global.database).await?;
+    let desk = Desk::open_existing(global.database()).await?;
     match command {
         NounCommand::List(args) => {
             let rows = desk.store.list(noun, &filter(args)?).await?;
@@ -102,7 +102,7 @@ fn columns(noun: Noun) -> Vec<&'static str> {
 }
 
 /// How the slices of a plan ended, and how far its source is complete.
-pub async fn plan_outcome(store: &SqliteStore, plan: Id) -> Result<Value, Failure> {
+pub async fn plan_outcome(store: &Store, plan: Id) -> Result<Value, Failure> {
     let Some(row) = store.show(Noun::Plan, &plan.to_string()).await? else { return Ok(json!({})) };
     let mut bad = 0u64;
     for status in ["FAILED", "PARTIAL", "CANCELLED"] {

@@ -195,8 +195,8 @@ mod tests {
                 "an event told twice",
                 "DROP INDEX uk_outbox_version;
                  INSERT INTO ing_outbox SELECT id + 5000, record_id, version_no, event_id, provenance_code, endpoint_name,
-                 provider_id, change_code, updated_at, content_hash, fields, batch_id, status_code, created_at, sent_at
-                 FROM ing_outbox WHERE provider_id = 'a'",
+                 provider_id, change_code, updated_at, content_hash, fields, batch_id, status_code, created_at, sent_at,
+                 shard_no, resend_no, parked_at, parked_reason FROM ing_outbox WHERE provider_id = 'a'",
                 "told twice",
             ),
             Planted::sql(

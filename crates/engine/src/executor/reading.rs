@@ -211,7 +211,7 @@ impl<'a> Reading<'a> {
                 }
             }
             Accepted::NewPass { reason } => self.next_pass(reason).await,
-            Accepted::Split { total, reason } => self.split(Some(total), reason).await,
+            Accepted::Split { parts, reason } => self.split(parts, reason).await,
             Accepted::Fail { class, reason } => {
                 self.fail(class, reason).await?;
                 Ok(Step::Done)
@@ -234,9 +234,17 @@ impl<'a> Reading<'a> {
             Some(ask) => {
                 let fetching = fetch(outside, stop, ask, &self.task.provenance);
                 let (committed, got) = futures::join!(committing, fetching);
-                (committed?, Some(Box::new(got)))
+                (committed, Some(Box::new(got)))
             }
-            None => (committing.await?, None),
+            None => (committing.await, None),
+        };
+        let committed = match committed {
+            // The page holds what no part of it can be kept apart for; asking again would give the same page.
+            Err(LedgerError::Data { message }) => {
+                self.fail("REFUSED", message).await?;
+                return Ok(Step::Done);
+            }
+            other => other?,
         };
         self.progress.fetch_add(1, Ordering::Relaxed);
         self.last_commit_at = Some(outside.ledger.database_now());

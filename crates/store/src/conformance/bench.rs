@@ -11,13 +11,15 @@ use patra_core::id::Id;
 use patra_core::page::Part;
 use patra_core::ports::*;
 use patra_core::record::{NewRecord, VersionKey};
-use patra_core::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
+use patra_core::spec::snapshot::{NamespaceScope, Operation, QuarantineSpec, SpecSnapshot};
 use patra_core::time::{Span, Timestamp};
 use patra_core::window::Window;
 use serde_json::json;
 
+use super::server;
+use crate::dialect::Dialect;
 use crate::value::Value;
-use crate::{Options, SqliteStore};
+use crate::{Options, Store, Time};
 
 pub(super) const TTL: Span = Span::from_seconds(60);
 pub(super) const LAG: Span = Span::from_seconds(10);
@@ -28,6 +30,10 @@ pub(super) const START: i64 = 1_800_000_000;
 pub(super) enum Place {
     Memory,
     File,
+    /// A schema of its own on the server that `PATRA_TEST_POSTGRES` names.
+    Postgres,
+    /// A database of its own on the server that `PATRA_TEST_MYSQL` names.
+    Mysql,
 }
 
 pub(super) struct Hand(AtomicI64);
@@ -61,7 +67,7 @@ impl Striker for Once {
 }
 
 pub(super) struct Bench {
-    pub store: Arc<SqliteStore>,
+    pub store: Arc<Store>,
     pub clock: Arc<Hand>,
     pub once: Arc<Once>,
     drawn: AtomicU64,
@@ -69,17 +75,35 @@ pub(super) struct Bench {
 }
 
 impl Bench {
+    /// `None` where there is no such server, which is said.
+    pub async fn find(place: Place) -> Option<Bench> {
+        match place {
+            Place::Memory | Place::File => Some(Bench::open(place).await),
+            Place::Postgres | Place::Mysql => {
+                let url = server::fresh(matches!(place, Place::Postgres)).await?;
+                Some(Bench::open_at(url, None).await)
+            }
+        }
+    }
+
     pub async fn open(place: Place) -> Bench {
-        let clock = Arc::new(Hand(AtomicI64::new(START * 1_000_000)));
-        let once = Arc::new(Once::default());
-        let options =
-            Options { failpoints: Failpoints::with(once.clone()), ..Options::new(clock.clone() as Arc<dyn Clock>, 7) };
         let folder = match place {
-            Place::Memory => None,
             Place::File => Some(tempfile::tempdir().unwrap()),
+            _ => None,
         };
         let path = folder.as_ref().map_or_else(|| ":memory:".to_owned(), file_in);
-        let store = SqliteStore::open(&path, options).await.unwrap();
+        Bench::open_at(path, folder).await
+    }
+
+    async fn open_at(place: String, folder: Option<tempfile::TempDir>) -> Bench {
+        let clock = Arc::new(Hand(AtomicI64::new(START * 1_000_000)));
+        let once = Arc::new(Once::default());
+        let options = Options {
+            failpoints: Failpoints::with(once.clone()),
+            time: Time::Injected,
+            ..Options::new(clock.clone() as Arc<dyn Clock>, 7)
+        };
+        let store = Store::open(&place, options).await.unwrap();
         Bench { store, clock, once, drawn: AtomicU64::new(0), folder }
     }
 
@@ -173,7 +197,7 @@ impl Bench {
     }
 
     pub async fn acquire(&self, limit: u32) -> Vec<Leased> {
-        self.store.acquire_tasks("worker", limit, TTL, None).await.unwrap()
+        self.store.acquire_tasks(&Claim::new("worker", limit, TTL)).await.unwrap()
     }
 
     pub async fn acquire_one(&self) -> Leased {
@@ -208,6 +232,7 @@ impl Bench {
             page_ids: records.iter().map(|record| Hash32::of(record.provider_id.as_bytes()).short()).collect(),
             records,
             bad: Vec::new(),
+            quarantine: QuarantineSpec { share_max: 0.5, records_max: 100 },
             missing: Vec::new(),
             id_list: None,
             filtered: 0,
@@ -222,6 +247,7 @@ impl Bench {
             response_digest: json!({}),
             stats: serde_json::Map::new(),
             observed_max: None,
+            times: None,
         }
     }
 
@@ -230,12 +256,7 @@ impl Bench {
     }
 
     pub fn succeeded(&self) -> SliceOutcome {
-        SliceOutcome::Succeeded {
-            read_at: self.now(),
-            source_behind: Span::ZERO,
-            settling_lag: LAG,
-            remarks: json!({}),
-        }
+        SliceOutcome::Succeeded { read_at: self.now(), source_behind: Span::ZERO, remarks: json!({}) }
     }
 
     /// Commits the only page of a task and finishes its slice.
@@ -249,12 +270,12 @@ impl Bench {
         self.store.planning_view(&namespace(Operation::Harvest)).await.unwrap().watermark
     }
 
-    /// The first column of every row, as text.
+    /// The columns of every row, as one text.
     pub async fn column(&self, text: &str) -> Vec<String> {
         let mut tx = self.store.inner.db.read().await.unwrap();
         let rows = tx.rows_composed("test", text, Vec::new()).await.unwrap();
         tx.rollback().await;
-        rows.iter().map(|row| shown(&row.values[0])).collect()
+        rows.iter().map(|row| row.values.iter().map(shown).collect()).collect()
     }
 
     pub async fn one(&self, text: &str) -> String {
@@ -264,27 +285,46 @@ impl Bench {
     }
 
     pub async fn change(&self, text: &str) {
+        self.change_with(text, Vec::new()).await;
+    }
+
+    pub async fn change_with(&self, text: &str, values: Vec<Value>) {
         let mut tx = self.store.inner.db.write().await.unwrap();
-        tx.execute_composed(text, Vec::new()).await.unwrap();
+        tx.execute_composed(text, values).await.unwrap();
         tx.commit().await.unwrap();
+    }
+
+    /// From now on the database refuses records whose id begins with `poison`.
+    pub async fn refuse_poison(&self) {
+        let rule = match self.store.inner.db.dialect() {
+            Dialect::Sqlite => {
+                "CREATE TRIGGER poison BEFORE INSERT ON ing_record WHEN NEW.provider_id LIKE 'poison%'
+                 BEGIN SELECT RAISE(ABORT, 'poisoned'); END"
+            }
+            Dialect::Postgres | Dialect::Mysql => {
+                "ALTER TABLE ing_record ADD CONSTRAINT poisoned CHECK (provider_id NOT LIKE 'poison%')"
+            }
+        };
+        self.change(rule).await;
     }
 
     /// Everything a batch commit writes, to compare before and after.
     pub async fn ledger_state(&self) -> Vec<String> {
+        self.store.inner.db.settled().await;
         let mut state = Vec::new();
         for text in [
-            "SELECT COUNT(*) || ':' || COALESCE(SUM(version_no), 0) FROM ing_record",
+            "SELECT COUNT(*), ':', MAX(version_no) FROM ing_record",
             "SELECT COUNT(*) FROM ing_outbox",
             "SELECT COUNT(*) FROM ing_quarantine",
             "SELECT COUNT(*) FROM ing_missing_id",
             "SELECT COUNT(*) FROM ing_page_body",
-            "SELECT id || status_code || COALESCE(after_token, '') FROM ing_task_run_batch ORDER BY id",
-            "SELECT id || status_code || last_pass || ':' || last_seq FROM ing_task ORDER BY id",
-            "SELECT id || status_code || COALESCE(stats, '') FROM ing_task_run ORDER BY id",
-            "SELECT id || status_code || COALESCE(read_at, '') FROM ing_plan_slice ORDER BY id",
-            "SELECT id || status_code || slice_count || ':' || open_slice_count FROM ing_plan ORDER BY id",
-            "SELECT id || version FROM ing_cursor",
-            "SELECT id || event_no FROM ing_cursor_event ORDER BY id",
+            "SELECT id, status_code, COALESCE(after_token, '') FROM ing_task_run_batch ORDER BY id",
+            "SELECT id, status_code, last_pass, ':', last_seq FROM ing_task ORDER BY id",
+            "SELECT id, status_code, COALESCE(stats, '') FROM ing_task_run ORDER BY id",
+            "SELECT id, status_code, read_at FROM ing_plan_slice ORDER BY id",
+            "SELECT id, status_code, slice_count, ':', open_slice_count FROM ing_plan ORDER BY id",
+            "SELECT id, version FROM ing_cursor",
+            "SELECT id, event_no FROM ing_cursor_event ORDER BY id",
         ] {
             state.extend(self.column(text).await);
             state.push("--".into());
@@ -309,7 +349,8 @@ fn shown(value: &Value) -> String {
         Value::Int(number) => number.to_string(),
         Value::Text(text) => text.clone(),
         Value::Shared(text) => text.to_string(),
-        Value::Bytes(bytes) => format!("{bytes:02x?}"),
+        Value::Bytes(bytes) if bytes.len() >= 16 => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
         Value::Time(time) => time.to_string(),
     }
 }
@@ -331,6 +372,11 @@ pub(super) fn namespace(operation: Operation) -> Namespace {
         scope: NamespaceScope::Expr,
         key: "k".into(),
     }
+}
+
+/// From the epoch on, with the usual lag.
+pub(super) fn walk_of(namespace: &Namespace) -> Walk {
+    Walk { namespace: namespace.clone(), origin: at(0), settling_lag: LAG, shares: Vec::new() }
 }
 
 /// A record with a version of its own: the greater `updated`, the newer.

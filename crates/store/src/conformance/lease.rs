@@ -26,7 +26,10 @@ pub(super) async fn a_stale_lease_commits_nothing(bench: Bench) {
     let release = Release { due_at: bench.now(), reason: "SHUTDOWN".into(), failed: false };
     assert_eq!(bench.store.release(&old.lease, release).await, Err(lost.clone()));
     let children = vec![bench.slice(0, 100, None)];
-    assert_eq!(bench.store.split_slice(&old.lease, Split { reason: "X".into(), children }).await, Err(lost.clone()));
+    assert_eq!(
+        bench.store.split_slice(&old.lease, Split { reason: "X".into(), proven: None, children }).await,
+        Err(lost.clone())
+    );
     let first = OpenBatch { id: bench.id(), pass_no: 2, seq_no: 0, ..old.batch.clone() };
     let pass = NewPass { abandoned: old.batch.id, first, reason: "X".into() };
     assert_eq!(bench.store.begin_pass(&old.lease, pass).await, Err(lost.clone()));
@@ -64,9 +67,9 @@ pub(super) async fn a_takeover_closes_what_the_lost_run_left_open(bench: Bench) 
     let old = bench.leased().await;
     bench.advance(PAST);
     let new = bench.acquire_one().await;
-    let runs = bench.column("SELECT status_code || COALESCE(reason, '') FROM ing_task_run ORDER BY attempt_no").await;
+    let runs = bench.column("SELECT status_code, COALESCE(reason, '') FROM ing_task_run ORDER BY attempt_no").await;
     assert_eq!(runs, ["PARTIALLEASE_LOST", "RUNNING"]);
-    let batches = bench.column("SELECT id || status_code FROM ing_task_run_batch ORDER BY id").await;
+    let batches = bench.column("SELECT id, status_code FROM ing_task_run_batch ORDER BY id").await;
     assert_eq!(batches, [format!("{}SKIPPED", old.batch.id), format!("{}RUNNING", new.batch.id)]);
 }
 
@@ -88,7 +91,7 @@ pub(super) async fn a_task_is_leased_to_one_holder(bench: Bench) {
     bench.publish(&windows).await;
     let claims = (0..8).map(|_| {
         let store = bench.store.clone();
-        tokio::spawn(async move { store.acquire_tasks("w", 5, TTL, None).await.unwrap() })
+        tokio::spawn(async move { store.acquire_tasks(&Claim::new("w", 5, TTL)).await.unwrap() })
     });
     let mut tasks = Vec::new();
     let mut runs = Vec::new();
@@ -126,13 +129,13 @@ pub(super) async fn tasks_are_claimed_by_priority_then_time_then_id(bench: Bench
 pub(super) async fn a_paused_source_is_not_claimed(bench: Bench) {
     bench.publish(&[(0, 1)]).await;
     for (endpoint, column) in [("", "paused"), ("works", "fuse_blown")] {
+        let (paused, blown) = (column == "paused", column == "fuse_blown");
         bench
-            .change(&format!(
+            .change_with(
                 "INSERT INTO ing_source_control (id, provenance_code, endpoint_name, paused, fuse_blown, reason, updated_at)
-                 VALUES (1, 'crossref', '{endpoint}', {}, {}, 'why', '')",
-                u8::from(column == "paused"),
-                u8::from(column == "fuse_blown")
-            ))
+                 VALUES (1, 'crossref', ?, ?, ?, 'why', ?)",
+                vec![endpoint.into(), paused.into(), blown.into(), bench.now().into()],
+            )
             .await;
         assert!(bench.acquire(1).await.is_empty(), "{column}");
         assert_eq!(bench.store.next_due(None).await, Ok(None));
@@ -163,7 +166,7 @@ pub(super) async fn waiting_does_not_count_as_a_failure(bench: Bench) {
     let failed = Release { due_at: bench.now(), reason: "HTTP_500".into(), failed: true };
     bench.store.release(&again.lease, failed).await.unwrap();
     assert_eq!(bench.acquire_one().await.task.failure_count, 1);
-    let runs = bench.column("SELECT status_code || COALESCE(reason, '') FROM ing_task_run ORDER BY attempt_no").await;
+    let runs = bench.column("SELECT status_code, COALESCE(reason, '') FROM ing_task_run ORDER BY attempt_no").await;
     assert_eq!(runs, ["PARTIALQUOTA", "FAILEDHTTP_500", "RUNNING"]);
     assert_eq!(bench.one("SELECT status_code FROM ing_plan_slice").await, "EXECUTING");
 }
@@ -192,12 +195,12 @@ pub(super) async fn a_claim_that_dies_leaves_the_task_claimable(bench: Bench) {
     for point in ["claim.select", "claim.take", "claim.run", "claim.commit"] {
         bench.arm(point, Strike::Abort);
         let store = bench.store.clone();
-        assert_eq!(crash(async move { store.acquire_tasks("w", 1, TTL, None).await }).await, point);
+        assert_eq!(crash(async move { store.acquire_tasks(&Claim::new("w", 1, TTL)).await }).await, point);
         assert_eq!(bench.ledger_state().await, before, "{point}");
     }
     bench.arm("claim.done", Strike::Abort);
     let store = bench.store.clone();
-    assert_eq!(crash(async move { store.acquire_tasks("w", 1, TTL, None).await }).await, "claim.done");
+    assert_eq!(crash(async move { store.acquire_tasks(&Claim::new("w", 1, TTL)).await }).await, "claim.done");
     assert!(bench.acquire(1).await.is_empty());
     bench.advance(PAST);
     assert_eq!(bench.acquire_one().await.lease.epoch, 2);
@@ -261,4 +264,65 @@ pub(super) async fn worker_slots_are_not_shared(bench: Bench) {
     assert_eq!(bench.store.lease_worker_slot("a", TTL).await, Ok(ours));
     bench.advance(PAST);
     assert_ne!(bench.store.lease_worker_slot("c", TTL).await, Ok(ours), "unused slots come first");
+}
+
+/// Queues `count` tasks of another source.
+async fn queue(bench: &Bench, provenance: &str, count: i64, priority: u8) {
+    let slices = (0..count)
+        .map(|at| {
+            let mut slice = bench.slice(at, at + 1, None);
+            slice.task.priority = priority;
+            slice
+        })
+        .collect();
+    let namespace = Namespace { provenance: provenance.into(), ..namespace(Operation::Harvest) };
+    bench.publish_plan(bench.plan_of(namespace, slices)).await;
+}
+
+async fn claimed(bench: &Bench, claim: &Claim) -> Vec<String> {
+    let leased = bench.store.acquire_tasks(claim).await.unwrap();
+    leased.into_iter().map(|leased| leased.task.provenance).collect()
+}
+
+pub(super) async fn sources_take_turns_whatever_the_length_of_their_queues(bench: Bench) {
+    queue(&bench, "long", 30, 3).await;
+    queue(&bench, "short", 2, 3).await;
+    queue(&bench, "later", 2, 5).await;
+    let mut first = claimed(&bench, &Claim::new("w", 4, TTL)).await;
+    first.sort();
+    assert_eq!(first, ["long", "long", "short", "short"]);
+    assert_eq!(claimed(&bench, &Claim::new("w", 28, TTL)).await, ["long"; 28]);
+    assert_eq!(claimed(&bench, &Claim::new("w", 9, TTL)).await, ["later"; 2], "a lower priority waits");
+    // One at a time, as an executor with one free place claims.
+    queue(&bench, "a", 3, 3).await;
+    queue(&bench, "b", 3, 3).await;
+    bench.advance(Span::from_seconds(2));
+    let mut turns = Vec::new();
+    for _ in 0..4 {
+        turns.extend(claimed(&bench, &Claim::new("w", 1, TTL)).await);
+    }
+    turns.sort();
+    assert_eq!(turns, ["a", "a", "b", "b"]);
+}
+
+pub(super) async fn a_full_partition_leaves_room_to_the_others(bench: Bench) {
+    queue(&bench, "a", 5, 3).await;
+    queue(&bench, "b", 5, 3).await;
+    let of = |provenance: &str| Partition {
+        provenance: provenance.into(),
+        endpoint: "works".into(),
+        operation: "HARVEST".into(),
+    };
+    let mut claim = Claim { partition_max: 2, ..Claim::new("w", 8, TTL) };
+    let mut first = claimed(&bench, &claim).await;
+    first.sort();
+    assert_eq!(first, ["a", "a", "b", "b"]);
+    claim.running = [(of("a"), 2), (of("b"), 1)].into();
+    assert_eq!(claimed(&bench, &claim).await, ["b"]);
+    claim.running = [(of("a"), 2), (of("b"), 2)].into();
+    assert!(claimed(&bench, &claim).await.is_empty());
+    bench.advance(TTL.plus(Span::SECOND));
+    assert!(claimed(&bench, &claim).await.is_empty(), "what others left behind needs room too");
+    claim.running.clear();
+    assert_eq!(claimed(&bench, &claim).await.len(), 4);
 }

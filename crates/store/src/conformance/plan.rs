@@ -39,7 +39,7 @@ pub(super) async fn a_plan_that_dies_half_way_leaves_nothing(bench: Bench) {
     bench.publish_plan(plan).await;
     let states = bench.column("SELECT DISTINCT status_code FROM ing_plan_slice").await;
     assert_eq!(states, ["DISPATCHED"]);
-    assert_eq!(bench.one("SELECT status_code || slice_count || open_slice_count FROM ing_plan").await, "READY300300");
+    assert_eq!(bench.one("SELECT status_code, slice_count, open_slice_count FROM ing_plan").await, "READY300300");
     assert_eq!(bench.one("SELECT COUNT(*) FROM ing_task WHERE status_code = 'QUEUED'").await, "300");
 }
 

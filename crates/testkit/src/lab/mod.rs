@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
-use patra_core::ports::{Clock, Gate, Ledger, Registry};
+use patra_core::ports::{Clock, Gate, Inspect, Ledger, ListFilter, Noun, Registry};
 use patra_core::registry::{decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
@@ -23,7 +23,7 @@ use patra_sim::transport::{HOST, SeededRandom, SimTransport};
 use patra_sim::vtime::{Scheduler, Turn, VirtualTime};
 use patra_sim::{FaultLevel, FaultPlan, SharedWorld, Source, World, WorldPlan};
 use patra_source::{EnvFileSecrets, SourceReader};
-use patra_store::{Durability, Options, SqliteStore};
+use patra_store::{Durability, Options, Store, Time};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +47,7 @@ pub struct LabPlan {
     /// How long after the history new versions go on to appear.
     pub live: Span,
     pub workers: usize,
+    /// A file or the URL of a server.
     pub database: PathBuf,
     pub settings: Settings,
     /// `--set` for every source.
@@ -90,7 +91,7 @@ pub struct Lab {
     pub runtime: Arc<Runtime>,
     pub time: VirtualTime,
     pub world: SharedWorld,
-    pub store: Arc<SqliteStore>,
+    pub store: Arc<Store>,
     pub ledger: Arc<dyn Ledger>,
     pub failpoints: Failpoints,
     notices: Arc<dyn Notices>,
@@ -117,14 +118,20 @@ impl Lab {
     ) -> LabResult<Lab> {
         // No thread and no driver of its own: a step of the ledger hands over to the database's thread and back, and
         // nothing else waits. Sockets and timers do not exist here, time is virtual.
-        let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        if plan.database.to_string_lossy().contains("://") {
+            // A server is reached by sockets; SQLite needs no driver of the runtime.
+            runtime.enable_all();
+        }
+        let runtime = runtime.build().map_err(|error| error.to_string())?;
         let runtime = Arc::new(runtime);
         let world = SharedWorld::new(World::new(world_plan(&plan)));
         let mut options = Options::new(plan.clocks.database.on(&time), plan.seed);
         options.durability = Durability::Normal;
+        options.time = Time::Injected;
         options.failpoints = failpoints.clone();
         let place = plan.database.to_string_lossy().into_owned();
-        let store = runtime.block_on(SqliteStore::open(&place, options)).map_err(|error| error.to_string())?;
+        let store = runtime.block_on(Store::open(&place, options)).map_err(|error| error.to_string())?;
         let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.clone()));
         let stop = CancellationToken::new();
         let lab = Lab { plan, runtime, time, world, store, ledger, failpoints, notices, stop, starts: 0 };
@@ -149,6 +156,13 @@ impl Lab {
             self.publish_from(file, text, HISTORY_FROM.minus(Span::DAY.times(1_000)))?;
         }
         Ok(())
+    }
+
+    /// Whether something was planned on this database before.
+    pub fn has_plans(&self) -> LabResult<bool> {
+        let filter = ListFilter { limit: 1, ..ListFilter::default() };
+        let plans = self.runtime.block_on(self.store.list(Noun::Plan, &filter));
+        plans.map(|plans| !plans.is_empty()).map_err(|error| error.to_string())
     }
 
     /// Publishes a definition, as `patra registry apply` does.
@@ -222,6 +236,7 @@ impl Lab {
             notices: self.notices.clone(),
             failpoints: self.failpoints.clone(),
             settings: self.plan.settings,
+            slot_owner: None,
         };
         Arc::new(Executor::new(outside, None, self.stop.clone()))
     }

@@ -11,11 +11,15 @@ pub struct Scene {
     pub set: &'static [&'static str],
     /// SIGTERM after this long.
     pub terminate_after: Option<Duration>,
+    /// The process that is struck is not a harvest but an operator's, who cancels a task of one that was stopped.
+    pub operator: bool,
 }
 
 const FAST: &str = "{ per_second: 150, burst: 4, concurrency: 4, key: [source] }";
 /// So slow that a task outlives several heartbeats and is in the middle of something when SIGTERM comes.
 const SLOW: &str = "{ per_second: 8, burst: 1, concurrency: 1, key: [source] }";
+
+const STOP_AFTER: Duration = Duration::from_millis(2_500);
 
 /// Two phases, days over the cap, and ids whose details are refused.
 const PUBMED: Scene = Scene {
@@ -25,6 +29,7 @@ const PUBMED: Scene = Scene {
     rate: FAST,
     set: &["pagination.size=12", "pagination.result_cap=12", "pagination.max_per_slice=12", "detail.id_batch_size=4"],
     terminate_after: None,
+    operator: false,
 };
 
 /// Cursors that are lost and cannot be asked twice.
@@ -35,16 +40,16 @@ const CROSSREF: Scene = Scene {
     rate: FAST,
     set: &["pagination.size=5"],
     terminate_after: None,
+    operator: false,
 };
 
 pub fn scene_of(failpoint: &str) -> Scene {
     let (step, _) = failpoint.split_once('.').unwrap_or((failpoint, ""));
     match step {
         "pass" => CROSSREF,
-        "heartbeat" => Scene { records: 60, rate: SLOW, ..PUBMED },
-        "release" | "shutdown" => {
-            Scene { records: 60, rate: SLOW, terminate_after: Some(Duration::from_millis(2_500)), ..PUBMED }
-        }
+        "cancel" => Scene { records: 60, rate: SLOW, terminate_after: Some(STOP_AFTER), operator: true, ..PUBMED },
+        "heartbeat" | "reconcile" => Scene { records: 60, rate: SLOW, ..PUBMED },
+        "release" | "shutdown" => Scene { records: 60, rate: SLOW, terminate_after: Some(STOP_AFTER), ..PUBMED },
         _ => PUBMED,
     }
 }

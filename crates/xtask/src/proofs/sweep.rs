@@ -12,7 +12,7 @@ use patra_checker::{ServedRow, Severity, read_jsonl};
 use serde_json::{Value, json};
 
 use super::SweepArgs;
-use super::judge::{doubled, verdict};
+use super::judge::{block_on, count, doubled, verdict};
 use super::kill::folder;
 use super::rig::{Harvest, Sim, patra, strikable, terminate};
 use super::scene::{Scene, scene_of};
@@ -129,7 +129,10 @@ fn swept(args: &SweepArgs, cell: &Cell<'_>, folder: &Path) -> Result<Value> {
 /// Runs the harvest with the failpoint armed until it ends; true when the failpoint was seen to fire. While a struck
 /// process stands still another one takes its tasks over, as it would in a fleet.
 fn strike(harvest: &Harvest, cell: &Cell<'_>, scene: &Scene) -> Result<bool> {
-    let mut command = harvest.command_of(&strikable()?)?;
+    let (mut command, terminate_after) = match scene.operator {
+        true => (cancel(harvest, scene)?, None),
+        false => (harvest.command_of(&strikable()?)?, scene.terminate_after),
+    };
     command.env("PATRA_FAILPOINT", format!("{}:{}:{}:{STALL_MS}", cell.name, cell.mode, cell.hit));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
     let struck = watch(&mut child, cell.name)?;
@@ -141,7 +144,7 @@ fn strike(harvest: &Harvest, cell: &Cell<'_>, scene: &Scene) -> Result<bool> {
                 other = Some(harvest.command()?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
             }
         }
-        if !told && scene.terminate_after.is_some_and(|after| begun.elapsed() >= after) {
+        if !told && terminate_after.is_some_and(|after| begun.elapsed() >= after) {
             told = true;
             terminate(&child)?;
         }
@@ -156,6 +159,20 @@ fn strike(harvest: &Harvest, cell: &Cell<'_>, scene: &Scene) -> Result<bool> {
     }
     // The last words of a process that died at once.
     Ok(fired || struck.recv_timeout(Duration::from_secs(1)).is_ok())
+}
+
+/// A harvest is stopped in the middle; then an operator cancels a task that it has left.
+fn cancel(harvest: &Harvest, scene: &Scene) -> Result<Command> {
+    let mut stopped = harvest.command()?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    std::thread::sleep(scene.terminate_after.unwrap_or_default());
+    terminate(&stopped)?;
+    stopped.wait()?;
+    let newest = "SELECT COALESCE(MAX(id), 0) FROM ing_task WHERE status_code = 'QUEUED'";
+    let task = block_on(count(&harvest.database, newest, &[]))??;
+    ensure!(task > 0, "the harvest has left no task to cancel");
+    let mut command = Command::new(strikable()?);
+    command.args(["task", "cancel", &task.to_string(), "--reason", "sweep", "--database"]).arg(&harvest.database);
+    Ok(command)
 }
 
 /// Reads what the process says, so that its pipe never fills, and passes on that the failpoint fired.

@@ -7,12 +7,12 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use patra_core::failpoint::Failpoints;
 use patra_core::hash::Hash32;
-use patra_core::ports::{BatchCommit, Clock, Leased, Ledger, OpenBatch};
+use patra_core::ports::{BatchCommit, Claim, Clock, Leased, Ledger, OpenBatch};
 use patra_core::record::{NewRecord, VersionKey};
 use patra_core::time::Span;
 use patra_engine::notice::{Notice, Notices};
 use patra_sim::Source;
-use patra_store::{Options, SqliteStore};
+use patra_store::{Options, Store};
 use patra_testkit::lab::{Lab, LabPlan};
 use serde_json::{Value, json};
 use sqlx::sqlite::SqliteConnectOptions;
@@ -61,7 +61,7 @@ pub fn compare(folder: &Path, small: u64, large: u64) -> Result<(Cost, Cost)> {
 
 struct Bench {
     lab: Lab,
-    store: Arc<SqliteStore>,
+    store: Arc<Store>,
     leased: Leased,
     open: OpenBatch,
 }
@@ -81,8 +81,8 @@ impl Bench {
         lab.runtime.block_on(fill(path, rows))?;
         let options = Options::new(Arc::new(lab.time.clone()) as Arc<dyn Clock>, 2);
         let place = path.display().to_string();
-        let store = lab.runtime.block_on(SqliteStore::open(&place, options))?;
-        let taken = lab.runtime.block_on(store.acquire_tasks("bench", 1, Span::DAY, None))?;
+        let store = lab.runtime.block_on(Store::open(&place, options))?;
+        let taken = lab.runtime.block_on(store.acquire_tasks(&Claim::new("bench", 1, Span::DAY)))?;
         let leased = taken.into_iter().next().context("no task is due")?;
         let open = leased.batch.clone();
         Ok(Bench { lab, store, leased, open })
@@ -120,6 +120,7 @@ impl Bench {
             mapping_hash: hash,
             spec_fingerprint: hash,
             bad: Vec::new(),
+            quarantine: patra_core::spec::sample::snapshot().quarantine,
             missing: Vec::new(),
             page_ids: records.iter().map(|record| Hash32::of(record.provider_id.as_bytes()).short()).collect(),
             item_count: PAGE_RECORDS as u32,
@@ -137,6 +138,7 @@ impl Bench {
             response_digest: json!({}),
             stats: serde_json::Map::new(),
             observed_max: None,
+            times: None,
         }
     }
 

@@ -1,0 +1,379 @@
+//! What is due, and whose turn it is.
+//!
+//! Queued tasks stand in groups (provenance, endpoint, operation, priority). A claim serves the highest priority
+//! first and takes turns over the groups of one priority, so that no source waits behind another's long queue. The
+//! groups are few and found by seeks in one index, whose cost does not grow with the queue; they are remembered for
+//! a moment. Tasks whose lease ran out come before all queued ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
+
+use patra_core::id::Id;
+use patra_core::ports::{LedgerError, Partition};
+use patra_core::spec::snapshot::FORMAT;
+use patra_core::states::TaskState;
+use patra_core::time::{Span, Timestamp};
+
+use crate::db::Tx;
+use crate::error::DbError;
+use crate::value::{Row, Value, params};
+
+/// How long the groups of the queue are believed.
+const GROUPS_TTL: Span = Span::from_seconds(1);
+/// Expired leases looked at in one claim; there are never more than the fleet runs.
+const EXPIRED_MAX: u32 = 256;
+/// Plans of a newer format that are remembered.
+const TOO_NEW_MAX: usize = 150;
+
+pub(crate) const NEXT_PROVENANCE: &str = "-- queue.next_provenance
+    SELECT MIN(provenance_code) AS next FROM ing_task WHERE status_code = :queued AND provenance_code > :after";
+pub(crate) const NEXT_ENDPOINT: &str = "-- queue.next_endpoint
+    SELECT MIN(endpoint_name) AS next FROM ing_task
+     WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name > :after";
+pub(crate) const NEXT_OPERATION: &str = "-- queue.next_operation
+    SELECT MIN(operation_code) AS next FROM ing_task
+     WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
+       AND operation_code > :after";
+pub(crate) const NEXT_PRIORITY: &str = "-- queue.next_priority
+    SELECT MIN(priority) AS next FROM ing_task
+     WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
+       AND operation_code = :operation AND priority > :after";
+pub(crate) const DUE: &str = "-- task.due
+    SELECT id, lease_epoch, status_code, plan_id, provenance_code, endpoint_name, operation_code FROM ing_task
+     WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
+       AND operation_code = :operation AND priority = :priority AND scheduled_at <= :now
+       AND plan_id NOT IN ({list})
+     ORDER BY scheduled_at, id {limit:limit} {skip_locked}";
+pub(crate) const EXPIRED: &str = "-- task.expired
+    SELECT id, lease_epoch, status_code, plan_id, provenance_code, endpoint_name, operation_code FROM ing_task
+     WHERE status_code = :running AND leased_until < :now
+     ORDER BY leased_until {limit:limit} {skip_locked}";
+pub(crate) const NEXT_QUEUED: &str = "-- task.next_queued
+    SELECT MIN(scheduled_at) AS due_at FROM ing_task
+     WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
+       AND operation_code = :operation AND priority = :priority";
+pub(crate) const LEASES: &str = "-- task.leases
+    SELECT leased_until AS due_at, provenance_code, endpoint_name FROM ing_task
+     WHERE status_code = :running AND leased_until IS NOT NULL ORDER BY leased_until {limit:limit}";
+pub(crate) const PLAN_FORMAT: &str = "-- plan.format
+    SELECT id, format_version FROM ing_plan WHERE id = :plan";
+const STOPPED: &str = "-- control.stopped
+    SELECT provenance_code, endpoint_name FROM ing_source_control WHERE paused = 1 OR fuse_blown = 1";
+
+/// A task as the select saw it.
+pub(crate) struct Candidate {
+    pub task: Id,
+    pub epoch: i64,
+    pub state: TaskState,
+    pub partition: Partition,
+    plan: Id,
+}
+
+impl Candidate {
+    fn read(row: &Row) -> Result<Candidate, LedgerError> {
+        Ok(Candidate {
+            task: row.id("id")?,
+            epoch: row.int("lease_epoch")?,
+            state: row.code("status_code", TaskState::from_code)?,
+            plan: row.id("plan_id")?,
+            partition: Partition {
+                provenance: row.string("provenance_code")?,
+                endpoint: row.string("endpoint_name")?,
+                operation: row.string("operation_code")?,
+            },
+        })
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    priority: i64,
+    partition: Partition,
+}
+
+/// What this process knows of the queue; all of it can be read again.
+#[derive(Default)]
+pub(crate) struct Queue(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    groups: Vec<Group>,
+    read_at: Option<Timestamp>,
+    /// Raised by every claim: which group of a priority comes first.
+    turn: usize,
+    /// Plans of a format that only a newer release can run (INV-43), and of ours.
+    too_new: BTreeSet<Id>,
+    ours: BTreeSet<Id>,
+}
+
+/// What a claim asks for.
+pub(crate) struct Wanted<'a> {
+    pub limit: u32,
+    /// Only this provenance; empty for all.
+    pub only: &'a str,
+    /// How many more tasks of a partition the caller would run.
+    pub room: &'a (dyn Fn(&Partition) -> u32 + Sync),
+}
+
+impl Queue {
+    /// Tasks to take, in the order of their turn.
+    pub async fn candidates(&self, tx: &mut Tx, wanted: &Wanted<'_>) -> Result<Vec<Candidate>, DbError> {
+        let stopped = stopped(tx).await?;
+        let mut found = Found { tasks: Vec::new(), wanted, by_partition: BTreeMap::new() };
+        let asked = params! { running: TaskState::Running.code(), now: tx.now(), limit: EXPIRED_MAX };
+        for row in tx.rows("ing_task", EXPIRED, asked).await? {
+            let one = Candidate::read(&row)?;
+            if !is_stopped(&stopped, &one.partition) && self.runs(tx, one.plan).await? {
+                found.offer(one);
+            }
+        }
+        let mut groups = self.groups(tx, false).await?;
+        for known in [true, false] {
+            let before = found.tasks.len();
+            groups.retain(|group| found.wants(&group.partition) && !is_stopped(&stopped, &group.partition));
+            self.take_turns(tx, &groups, &mut found).await?;
+            if !known || found.tasks.len() > before || found.left() == 0 {
+                break;
+            }
+            // Nothing in the groups that are remembered: look whether there are others.
+            groups = self.groups(tx, true).await?;
+        }
+        Ok(found.tasks)
+    }
+
+    /// Serves the priorities in order; within one, each group its share, then whoever has more.
+    async fn take_turns(&self, tx: &mut Tx, groups: &[Group], found: &mut Found<'_>) -> Result<(), DbError> {
+        let turn = self.next_turn();
+        for equal in groups.chunk_by(|one, other| one.priority == other.priority) {
+            let start = turn % equal.len();
+            let order: Vec<&Group> = equal[start..].iter().chain(&equal[..start]).collect();
+            for (served, group) in order.iter().enumerate() {
+                let share = found.left().div_ceil((order.len() - served) as u32);
+                self.take_from(tx, group, share, found).await?;
+            }
+            for group in order {
+                self.take_from(tx, group, found.left(), found).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn take_from(&self, tx: &mut Tx, group: &Group, most: u32, found: &mut Found<'_>) -> Result<(), DbError> {
+        loop {
+            let limit = most.min(found.room(&group.partition));
+            if limit == 0 {
+                return Ok(());
+            }
+            let mut refused = false;
+            for one in self.due(tx, group, limit, &found.tasks).await? {
+                if self.runs(tx, one.plan).await? {
+                    found.offer(one);
+                } else {
+                    refused = true;
+                }
+            }
+            if !refused {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn due(&self, tx: &mut Tx, group: &Group, limit: u32, held: &[Candidate]) -> Result<Vec<Candidate>, DbError> {
+        let mut asked = group.partition_params();
+        // Those already chosen are still queued; they are asked for again and left out.
+        let again = held.iter().filter(|one| one.partition == group.partition).count();
+        let limit = limit.saturating_add(u32::try_from(again).unwrap_or(u32::MAX));
+        asked.extend(params! { priority: group.priority, now: tx.now(), limit: limit });
+        let mut skipped: Vec<Value> = self.known(|known| known.too_new.iter().map(|id| (*id).into()).collect());
+        if skipped.is_empty() {
+            skipped.push(0i64.into());
+        }
+        let mut due = Vec::new();
+        for row in tx.rows_listed("ing_task", DUE, asked, &skipped).await? {
+            let one = Candidate::read(&row)?;
+            if !held.iter().any(|known| known.task == one.task) {
+                due.push(one);
+            }
+        }
+        Ok(due)
+    }
+
+    /// Whether this release can run the plan.
+    async fn runs(&self, tx: &mut Tx, plan: Id) -> Result<bool, DbError> {
+        let (ours, too_new) = self.known(|known| (known.ours.contains(&plan), known.too_new.contains(&plan)));
+        if ours || too_new {
+            return Ok(ours);
+        }
+        let row = tx.row("ing_plan", PLAN_FORMAT, params! { plan: plan }).await?;
+        let row = row.ok_or_else(|| LedgerError::Missing { what: format!("plan {plan}") })?;
+        let ours = row.int("format_version")? <= i64::from(FORMAT);
+        self.known(|known| {
+            let remembered = if ours { &mut known.ours } else { &mut known.too_new };
+            if remembered.len() >= TOO_NEW_MAX {
+                remembered.pop_first();
+            }
+            remembered.insert(plan);
+        });
+        Ok(ours)
+    }
+
+    /// The groups with queued tasks, by priority.
+    async fn groups(&self, tx: &mut Tx, afresh: bool) -> Result<Vec<Group>, DbError> {
+        let now = tx.now();
+        let remembered = self.known(|known| {
+            let fresh = known.read_at.is_some_and(|at| at <= now && now.since(at) < GROUPS_TTL);
+            fresh.then(|| known.groups.clone())
+        });
+        match remembered {
+            Some(groups) if !afresh => return Ok(groups),
+            _ => {}
+        }
+        let mut groups = read_groups(tx).await?;
+        groups.sort();
+        self.known(|known| {
+            known.groups.clone_from(&groups);
+            known.read_at = Some(now);
+        });
+        Ok(groups)
+    }
+
+    fn next_turn(&self) -> usize {
+        self.known(|known| {
+            known.turn = known.turn.wrapping_add(1);
+            known.turn
+        })
+    }
+
+    fn known<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// When the next task is due or the next lease runs out.
+    pub async fn next_due(&self, tx: &mut Tx, only: &str) -> Result<Option<Timestamp>, DbError> {
+        let stopped = stopped(tx).await?;
+        let wanted = |partition: &Partition| {
+            (only.is_empty() || partition.provenance == only) && !is_stopped(&stopped, partition)
+        };
+        let mut times = Vec::new();
+        for group in self.groups(tx, true).await?.iter().filter(|group| wanted(&group.partition)) {
+            let mut asked = group.partition_params();
+            asked.extend(params! { priority: group.priority });
+            if let Some(row) = tx.row("ing_task", NEXT_QUEUED, asked).await? {
+                times.extend(row.opt_time("due_at")?);
+            }
+        }
+        let asked = params! { running: TaskState::Running.code(), limit: EXPIRED_MAX };
+        for row in tx.rows("ing_task", LEASES, asked).await? {
+            let (provenance, endpoint) = (row.string("provenance_code")?, row.string("endpoint_name")?);
+            if wanted(&Partition { provenance, endpoint, operation: String::new() }) {
+                // A lease is over only after its last microsecond.
+                times.push(row.time("due_at")?.plus(Span::from_micros(1)));
+                break;
+            }
+        }
+        Ok(times.into_iter().min().map(|due_at| due_at.max(tx.now())))
+    }
+}
+
+/// What a claim has found so far.
+struct Found<'a> {
+    tasks: Vec<Candidate>,
+    wanted: &'a Wanted<'a>,
+    by_partition: BTreeMap<Partition, u32>,
+}
+
+impl Found<'_> {
+    fn left(&self) -> u32 {
+        self.wanted.limit.saturating_sub(u32::try_from(self.tasks.len()).unwrap_or(u32::MAX))
+    }
+
+    /// How many more of this partition.
+    fn room(&self, partition: &Partition) -> u32 {
+        let taken = self.by_partition.get(partition).copied().unwrap_or(0);
+        (self.wanted.room)(partition).saturating_sub(taken).min(self.left())
+    }
+
+    fn wants(&self, partition: &Partition) -> bool {
+        (self.wanted.only.is_empty() || self.wanted.only == partition.provenance) && self.room(partition) > 0
+    }
+
+    fn offer(&mut self, one: Candidate) {
+        if self.wants(&one.partition) {
+            *self.by_partition.entry(one.partition.clone()).or_default() += 1;
+            self.tasks.push(one);
+        }
+    }
+}
+
+impl Group {
+    fn partition_params(&self) -> Vec<(&'static str, Value)> {
+        params! {
+            queued: TaskState::Queued.code(),
+            provenance: &self.partition.provenance,
+            endpoint: &self.partition.endpoint,
+            operation: &self.partition.operation,
+        }
+    }
+}
+
+/// (provenance, endpoint) that nobody may claim from; an empty endpoint stands for all.
+async fn stopped(tx: &mut Tx) -> Result<Vec<(String, String)>, DbError> {
+    let rows = tx.rows("ing_source_control", STOPPED, params! {}).await?;
+    rows.iter().map(|row| Ok((row.string("provenance_code")?, row.string("endpoint_name")?))).collect()
+}
+
+fn is_stopped(stopped: &[(String, String)], partition: &Partition) -> bool {
+    let of = |(provenance, endpoint): &(String, String)| {
+        *provenance == partition.provenance && (endpoint.is_empty() || *endpoint == partition.endpoint)
+    };
+    stopped.iter().any(of)
+}
+
+/// Every group, by one seek for each value of each level.
+async fn read_groups(tx: &mut Tx) -> Result<Vec<Group>, DbError> {
+    let mut groups = Vec::new();
+    let queued = || params! { queued: TaskState::Queued.code() };
+    for provenance in values_of(tx, NEXT_PROVENANCE, &queued()).await? {
+        let mut at = queued();
+        at.extend(params! { provenance: &provenance });
+        for endpoint in values_of(tx, NEXT_ENDPOINT, &at).await? {
+            let mut at = at.clone();
+            at.extend(params! { endpoint: &endpoint });
+            for operation in values_of(tx, NEXT_OPERATION, &at).await? {
+                let mut at = at.clone();
+                at.extend(params! { operation: &operation });
+                let partition = Partition { provenance: provenance.clone(), endpoint: endpoint.clone(), operation };
+                for priority in priorities_of(tx, &at).await? {
+                    groups.push(Group { priority, partition: partition.clone() });
+                }
+            }
+        }
+    }
+    Ok(groups)
+}
+
+async fn values_of(tx: &mut Tx, text: &'static str, prefix: &[(&'static str, Value)]) -> Result<Vec<String>, DbError> {
+    let mut values: Vec<String> = Vec::new();
+    loop {
+        let mut asked = prefix.to_vec();
+        asked.extend(params! { after: values.last().map_or("", String::as_str) });
+        let row = tx.row("ing_task", text, asked).await?;
+        match row.as_ref().map_or(Ok(None), |row| row.opt_text("next"))? {
+            Some(next) => values.push(next.to_owned()),
+            None => return Ok(values),
+        }
+    }
+}
+
+async fn priorities_of(tx: &mut Tx, prefix: &[(&'static str, Value)]) -> Result<Vec<i64>, DbError> {
+    let mut values = Vec::new();
+    loop {
+        let mut asked = prefix.to_vec();
+        asked.extend(params! { after: values.last().copied().unwrap_or(i64::MIN) });
+        let row = tx.row("ing_task", NEXT_PRIORITY, asked).await?;
+        match row.map_or(Ok(None), |row| row.opt_int("next"))? {
+            Some(next) => values.push(next),
+            None => return Ok(values),
+        }
+    }
+}

@@ -1,0 +1,442 @@
+-- The ledger. Times are `DATETIME(6)` in UTC. VARBINARY holds text that is compared byte by byte, BINARY and LONGBLOB
+-- hold bytes; LONGTEXT is never compared; JSON is text and never looked into by SQL. A CHECK repeats the states of each machine.
+-- A table and its indexes are one statement, so that an interrupted migration can be run again.
+
+CREATE TABLE IF NOT EXISTS ing_schedule_instance (
+    id BIGINT NOT NULL,
+    scheduler_code VARBINARY(64) NOT NULL,
+    scheduler_job_id VARBINARY(255) NOT NULL DEFAULT '',
+    scheduler_log_id VARBINARY(255) NOT NULL DEFAULT '',
+    trigger_type_code VARBINARY(255) NOT NULL,
+    triggered_at DATETIME(6) NOT NULL,
+    trigger_params LONGTEXT NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    operation_code VARBINARY(16) NOT NULL,
+    channel VARBINARY(64) NOT NULL,
+    provenance_config_snapshot LONGTEXT,
+    expr_proto_hash VARBINARY(64),
+    expr_proto_snapshot LONGTEXT,
+    record_remarks LONGTEXT,
+    created_at DATETIME(6) NOT NULL,
+    updated_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    KEY idx_sched_src (scheduler_code, scheduler_job_id, scheduler_log_id),
+    KEY idx_sched_prov (provenance_code, triggered_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_plan (
+    id BIGINT NOT NULL,
+    schedule_instance_id BIGINT NOT NULL,
+    plan_key VARBINARY(128) NOT NULL,
+    -- namespace_hash while the plan is live, NULL afterwards: one live plan per namespace.
+    live_key BINARY(32),
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    operation_code VARBINARY(16) NOT NULL,
+    cursor_key VARBINARY(128) NOT NULL,
+    namespace_scope_code VARBINARY(16) NOT NULL,
+    namespace_key VARBINARY(128) NOT NULL,
+    namespace_hash BINARY(32) NOT NULL,
+    window_from DATETIME(6) NOT NULL,
+    window_to DATETIME(6) NOT NULL,
+    slice_strategy_code VARBINARY(255) NOT NULL,
+    slice_params LONGTEXT NOT NULL,
+    expr_proto_hash VARBINARY(64) NOT NULL,
+    expr_proto_snapshot LONGTEXT NOT NULL,
+    spec_fingerprint LONGTEXT NOT NULL,
+    spec_snapshot LONGTEXT NOT NULL,
+    registry_version BIGINT NOT NULL,
+    format_version BIGINT NOT NULL,
+    slice_count BIGINT NOT NULL,
+    -- Slices that are not terminal; the plan is COMPLETED when it reaches zero.
+    open_slice_count BIGINT NOT NULL,
+    status_code VARBINARY(16) NOT NULL CHECK (status_code IN ('DRAFT','SLICING','READY','PARTIAL','FAILED','COMPLETED')),
+    record_remarks LONGTEXT,
+    created_at DATETIME(6) NOT NULL,
+    updated_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_plan_key (plan_key),
+    UNIQUE KEY uk_plan_live (live_key),
+    KEY idx_plan_prov_op (provenance_code, operation_code, created_at),
+    KEY idx_plan_expr (expr_proto_hash),
+    KEY idx_plan_status (status_code, created_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_plan_slice (
+    id BIGINT NOT NULL,
+    plan_id BIGINT NOT NULL,
+    parent_slice_id BIGINT,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    operation_code VARBINARY(16) NOT NULL,
+    namespace_hash BINARY(32) NOT NULL,
+    slice_no BIGINT NOT NULL,
+    slice_signature_hash VARBINARY(64) NOT NULL,
+    slice_spec LONGTEXT NOT NULL,
+    expr_hash VARBINARY(64) NOT NULL,
+    expr_snapshot LONGTEXT NOT NULL,
+    window_from DATETIME(6) NOT NULL,
+    window_to DATETIME(6) NOT NULL,
+    -- JSON of the part of a window that time cannot cut further; NULL for a whole window.
+    part LONGTEXT,
+    -- Source time at the first page of the pass that completed it.
+    read_at DATETIME(6),
+    status_code VARBINARY(16) NOT NULL CHECK (status_code IN ('PENDING','DISPATCHED','EXECUTING','SUCCEEDED','PARTIAL','FAILED','CANCELLED','SPLIT')),
+    reason LONGTEXT,
+    stats LONGTEXT,
+    record_remarks LONGTEXT,
+    created_at DATETIME(6) NOT NULL,
+    updated_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_slice_sig (plan_id, slice_signature_hash),
+    KEY idx_slice_plan_status (plan_id, status_code),
+    KEY idx_slice_prov_status (provenance_code, status_code),
+    KEY idx_slice_coverage (namespace_hash, status_code, window_to),
+    KEY idx_slice_parent (parent_slice_id)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_task (
+    id BIGINT NOT NULL,
+    schedule_instance_id BIGINT NOT NULL,
+    plan_id BIGINT NOT NULL,
+    slice_id BIGINT NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    operation_code VARBINARY(16) NOT NULL,
+    credential_id LONGTEXT,
+    params LONGTEXT NOT NULL,
+    first_token LONGTEXT NOT NULL,
+    idempotent_key BINARY(32) NOT NULL,
+    expr_hash VARBINARY(64) NOT NULL,
+    priority BIGINT NOT NULL,
+    status_code VARBINARY(16) NOT NULL CHECK (status_code IN ('QUEUED','RUNNING','SUCCEEDED','PARTIAL','FAILED','CANCELLED')),
+    scheduled_at DATETIME(6) NOT NULL,
+    lease_owner LONGTEXT,
+    -- NULL unless RUNNING.
+    leased_until DATETIME(6),
+    lease_count BIGINT NOT NULL DEFAULT 0,
+    lease_epoch BIGINT NOT NULL DEFAULT 0,
+    run_uuid BINARY(16),
+    attempt_no BIGINT NOT NULL DEFAULT 0,
+    failure_count BIGINT NOT NULL DEFAULT 0,
+    -- Leases lost in a row without progress since.
+    lost_count BIGINT NOT NULL DEFAULT 0,
+    -- Last committed page of any run; -1 before the first page of a pass.
+    last_pass BIGINT NOT NULL DEFAULT 1,
+    last_seq BIGINT NOT NULL DEFAULT -1,
+    error LONGTEXT,
+    started_at DATETIME(6),
+    finished_at DATETIME(6),
+    created_at DATETIME(6) NOT NULL,
+    updated_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_task_idem (idempotent_key),
+    KEY idx_task_queue (status_code, leased_until, priority, scheduled_at, id),
+    KEY idx_task_slice (slice_id, status_code),
+    KEY idx_task_src_op (provenance_code, endpoint_name, operation_code, status_code),
+    KEY idx_task_plan (plan_id, status_code)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_task_run (
+    id BIGINT NOT NULL,
+    run_uuid BINARY(16) NOT NULL,
+    task_id BIGINT NOT NULL,
+    slice_id BIGINT NOT NULL,
+    plan_id BIGINT NOT NULL,
+    attempt_no BIGINT NOT NULL,
+    lease_epoch BIGINT NOT NULL,
+    worker LONGTEXT NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    operation_code VARBINARY(16) NOT NULL,
+    status_code VARBINARY(16) NOT NULL CHECK (status_code IN ('PLANNED','RUNNING','SUCCEEDED','PARTIAL','FAILED','CANCELLED')),
+    checkpoint LONGTEXT,
+    stats LONGTEXT,
+    window_from DATETIME(6) NOT NULL,
+    window_to DATETIME(6) NOT NULL,
+    reason LONGTEXT,
+    error LONGTEXT,
+    started_at DATETIME(6) NOT NULL,
+    finished_at DATETIME(6),
+    created_at DATETIME(6) NOT NULL,
+    updated_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_run_attempt (task_id, attempt_no),
+    KEY idx_run_task_status (task_id, status_code, started_at),
+    KEY idx_run_prov_op_status (provenance_code, operation_code, status_code)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_task_run_batch (
+    id BIGINT NOT NULL,
+    run_id BIGINT NOT NULL,
+    task_id BIGINT NOT NULL,
+    slice_id BIGINT NOT NULL,
+    plan_id BIGINT NOT NULL,
+    expr_hash VARBINARY(64) NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    operation_code VARBINARY(16) NOT NULL,
+    lease_epoch BIGINT NOT NULL,
+    batch_no BIGINT NOT NULL,
+    phase VARBINARY(8) NOT NULL CHECK (phase IN ('search','detail')),
+    pass_no BIGINT NOT NULL,
+    seq_no BIGINT NOT NULL,
+    before_token LONGTEXT NOT NULL,
+    before_token_hash BINARY(32) NOT NULL,
+    after_token LONGTEXT,
+    idempotent_key BINARY(32) NOT NULL,
+    -- What the page held, also the counts of its records.
+    record_count BIGINT NOT NULL DEFAULT 0,
+    total_hint BIGINT,
+    -- Short hashes of the page's ids, eight bytes each, in page order.
+    page_ids LONGBLOB,
+    -- Two-phase search: the ids themselves, a JSON array.
+    id_list LONGTEXT,
+    spec_fingerprint LONGTEXT,
+    source_now DATETIME(6),
+    asked_at DATETIME(6),
+    fetched_at DATETIME(6),
+    response_hash BINARY(32),
+    body_hash BINARY(32),
+    request_digest LONGTEXT,
+    response_digest LONGTEXT,
+    stats LONGTEXT,
+    error LONGTEXT,
+    status_code VARBINARY(16) NOT NULL CHECK (status_code IN ('RUNNING','SUCCEEDED','FAILED','SKIPPED')),
+    started_at DATETIME(6) NOT NULL,
+    committed_at DATETIME(6),
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_run_batch_no (run_id, batch_no),
+    UNIQUE KEY uk_run_before_tok (run_id, before_token_hash),
+    UNIQUE KEY uk_batch_idem (idempotent_key),
+    KEY idx_batch_task (task_id, status_code, pass_no, seq_no),
+    KEY idx_batch_prov_op_status (provenance_code, operation_code, status_code, committed_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_cursor (
+    id BIGINT NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    operation_code VARBINARY(16) NOT NULL,
+    cursor_key VARBINARY(128) NOT NULL,
+    namespace_scope_code VARBINARY(16) NOT NULL,
+    namespace_key VARBINARY(128) NOT NULL,
+    namespace_hash BINARY(32) NOT NULL,
+    cursor_type_code VARBINARY(255) NOT NULL,
+    cursor_value LONGTEXT NOT NULL,
+    normalized_instant DATETIME(6),
+    normalized_numeric BIGINT,
+    observed_max_value DATETIME(6),
+    -- Contiguous end of what need never be read again; a shortcut, never ahead of the slices.
+    finished_to DATETIME(6),
+    version BIGINT NOT NULL,
+    schedule_instance_id BIGINT,
+    plan_id BIGINT,
+    slice_id BIGINT,
+    task_id BIGINT,
+    run_id BIGINT,
+    batch_id BIGINT,
+    expr_hash VARBINARY(64),
+    created_at DATETIME(6) NOT NULL,
+    updated_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_cursor_ns (provenance_code, endpoint_name, operation_code, cursor_key, namespace_scope_code, namespace_key),
+    UNIQUE KEY uk_cursor_hash (namespace_hash),
+    KEY idx_cursor_sort_time (provenance_code, operation_code, normalized_instant),
+    KEY idx_cursor_sort_id (provenance_code, operation_code, normalized_numeric)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_cursor_event (
+    id BIGINT NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    operation_code VARBINARY(16) NOT NULL,
+    cursor_key VARBINARY(128) NOT NULL,
+    namespace_scope_code VARBINARY(16) NOT NULL,
+    namespace_key VARBINARY(128) NOT NULL,
+    namespace_hash BINARY(32) NOT NULL,
+    cursor_type_code VARBINARY(255) NOT NULL,
+    event_no BIGINT NOT NULL,
+    direction_code VARBINARY(16) NOT NULL CHECK (direction_code IN ('FORWARD','BACKFILL')),
+    cause_code VARBINARY(255) NOT NULL,
+    prev_value LONGTEXT NOT NULL,
+    new_value LONGTEXT NOT NULL,
+    prev_instant DATETIME(6),
+    new_instant DATETIME(6),
+    prev_numeric BIGINT,
+    new_numeric BIGINT,
+    observed_max_value DATETIME(6),
+    window_from DATETIME(6),
+    window_to DATETIME(6),
+    idempotent_key BINARY(32) NOT NULL,
+    schedule_instance_id BIGINT,
+    plan_id BIGINT,
+    slice_id BIGINT,
+    task_id BIGINT,
+    run_id BIGINT,
+    batch_id BIGINT,
+    expr_hash VARBINARY(64),
+    record_remarks LONGTEXT,
+    created_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_cur_evt_idem (idempotent_key),
+    UNIQUE KEY uk_cur_evt_no (namespace_hash, event_no),
+    KEY idx_cur_evt_timeline (provenance_code, operation_code, namespace_scope_code, namespace_key, created_at),
+    KEY idx_cur_evt_instant (provenance_code, operation_code, new_instant),
+    KEY idx_cur_evt_lineage (plan_id, slice_id, task_id, run_id)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_record (
+    id BIGINT NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    -- The endpoint's declared entity.
+    endpoint_name VARBINARY(128) NOT NULL,
+    provider_id VARBINARY(2048) NOT NULL,
+    version_no BIGINT NOT NULL,
+    updated_at DATETIME(6),
+    effective_at DATETIME(6),
+    declared_version LONGTEXT,
+    fetched_at DATETIME(6) NOT NULL,
+    content_hash BINARY(32) NOT NULL,
+    mapping_version BIGINT NOT NULL,
+    mapping_hash BINARY(32) NOT NULL,
+    expr_hash VARBINARY(64) NOT NULL,
+    deleted BIGINT NOT NULL,
+    fields LONGTEXT NOT NULL,
+    payload LONGBLOB NOT NULL,
+    plan_id BIGINT NOT NULL,
+    task_id BIGINT NOT NULL,
+    run_id BIGINT NOT NULL,
+    batch_id BIGINT NOT NULL,
+    first_seen_at DATETIME(6) NOT NULL,
+    changed_at DATETIME(6) NOT NULL,
+    checked_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_record (provenance_code, endpoint_name, provider_id)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_outbox (
+    id BIGINT NOT NULL,
+    record_id BIGINT NOT NULL,
+    version_no BIGINT NOT NULL,
+    event_id BINARY(32) NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    provider_id VARBINARY(2048) NOT NULL,
+    change_code VARBINARY(16) NOT NULL CHECK (change_code IN ('CREATED','UPDATED','DELETED')),
+    updated_at DATETIME(6),
+    content_hash BINARY(32) NOT NULL,
+    fields LONGTEXT NOT NULL,
+    batch_id BIGINT NOT NULL,
+    status_code VARBINARY(16) NOT NULL CHECK (status_code IN ('PENDING','SENT','PARKED')),
+    created_at DATETIME(6) NOT NULL,
+    sent_at DATETIME(6),
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_outbox_version (record_id, version_no),
+    KEY idx_outbox_status (status_code, id)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_quarantine (
+    id BIGINT NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    provider_id VARBINARY(2048),
+    reason_code VARBINARY(255) NOT NULL,
+    path LONGTEXT NOT NULL,
+    message LONGTEXT NOT NULL,
+    raw LONGBLOB NOT NULL,
+    plan_id BIGINT NOT NULL,
+    slice_id BIGINT NOT NULL,
+    task_id BIGINT NOT NULL,
+    run_id BIGINT NOT NULL,
+    batch_id BIGINT NOT NULL,
+    status_code VARBINARY(16) NOT NULL CHECK (status_code IN ('OPEN','CLOSED')),
+    created_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    KEY idx_quarantine_src (provenance_code, endpoint_name, status_code, id),
+    KEY idx_quarantine_batch (batch_id)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_missing_id (
+    id BIGINT NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    provider_id VARBINARY(2048) NOT NULL,
+    sightings BIGINT NOT NULL,
+    reason LONGTEXT NOT NULL,
+    batch_id BIGINT NOT NULL,
+    first_asked_at DATETIME(6) NOT NULL,
+    last_asked_at DATETIME(6) NOT NULL,
+    next_try_at DATETIME(6) NOT NULL,
+    status_code VARBINARY(16) NOT NULL CHECK (status_code IN ('OPEN','FOUND','TOMBSTONE')),
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_missing_id (provenance_code, endpoint_name, provider_id),
+    KEY idx_missing_due (provenance_code, endpoint_name, status_code, next_try_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_page_body (
+    hash BINARY(32) NOT NULL,
+    whole BIGINT NOT NULL,
+    bytes_raw BIGINT NOT NULL,
+    body_zstd LONGBLOB NOT NULL,
+    created_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (hash)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_quota (
+    id BIGINT NOT NULL,
+    rate_key VARBINARY(255) NOT NULL,
+    window_code VARBINARY(32) NOT NULL,
+    window_start DATETIME(6) NOT NULL,
+    reset_at DATETIME(6) NOT NULL,
+    limit_count BIGINT NOT NULL,
+    used_count BIGINT NOT NULL,
+    updated_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_quota (rate_key, window_code, window_start)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_source_control (
+    id BIGINT NOT NULL,
+    provenance_code VARBINARY(64) NOT NULL,
+    endpoint_name VARBINARY(128) NOT NULL,
+    paused BIGINT NOT NULL,
+    fuse_blown BIGINT NOT NULL,
+    reason LONGTEXT,
+    actor LONGTEXT,
+    source_behind_us BIGINT NOT NULL DEFAULT 0,
+    updated_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_source_control (provenance_code, endpoint_name)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_waiver (
+    id BIGINT NOT NULL,
+    namespace_hash BINARY(32) NOT NULL,
+    window_from DATETIME(6) NOT NULL,
+    window_to DATETIME(6) NOT NULL,
+    actor LONGTEXT NOT NULL,
+    reason LONGTEXT NOT NULL,
+    created_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    KEY idx_waiver_ns (namespace_hash, window_to)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_audit (
+    id BIGINT NOT NULL,
+    actor LONGTEXT NOT NULL,
+    action_code VARBINARY(255) NOT NULL,
+    target LONGTEXT NOT NULL,
+    detail LONGTEXT NOT NULL,
+    created_at DATETIME(6) NOT NULL,
+    PRIMARY KEY (id),
+    KEY idx_audit_time (created_at)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
+
+CREATE TABLE IF NOT EXISTS ing_worker (
+    slot BIGINT NOT NULL,
+    owner VARBINARY(255) NOT NULL,
+    leased_until DATETIME(6) NOT NULL,
+    PRIMARY KEY (slot)
+) ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4;
