@@ -107,6 +107,10 @@ pub enum Command {
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
     },
+    /// Failpoints that this binary passes
+    #[cfg(feature = "failpoints")]
+    #[command(hide = true)]
+    Failpoints,
 }
 
 #[derive(Clone, Debug, Args)]

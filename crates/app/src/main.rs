@@ -5,6 +5,7 @@ mod clock;
 mod commands;
 mod failure;
 mod progress;
+mod strike;
 mod table;
 mod wiring;
 mod working;
@@ -70,6 +71,11 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Status => commands::status::run(global).await,
         Command::Doctor(args) => commands::doctor::run(global, args).await,
         Command::Sim(command) => commands::sim::run(global, command).await,
+        #[cfg(feature = "failpoints")]
+        Command::Failpoints => {
+            strike::names().iter().for_each(|name| println!("{name}"));
+            Ok(())
+        }
         Command::Demo(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     }
 }

@@ -19,6 +19,7 @@ use crate::cli::TriggerArgs;
 use crate::clock::{SystemClock, SystemRandom};
 use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
+use crate::strike;
 use crate::working::default_workers;
 
 /// Connections beside those of the workers: heartbeats, the planner, whoever looks.
@@ -34,6 +35,7 @@ pub struct Desk {
     pub random: Arc<dyn Random>,
     /// Name under which the store has leased the slot of its ids.
     pub slot_owner: String,
+    pub failpoints: Failpoints,
 }
 
 impl Desk {
@@ -44,9 +46,11 @@ impl Desk {
         let mut options = Options::new(clock.clone(), random.next_u64());
         options.durability = durability;
         options.connections = u32::from(default_workers()) + SPARE_CONNECTIONS;
+        let failpoints = strike::failpoints()?;
+        options.failpoints = failpoints.clone();
         let slot_owner = worker_name(&options.worker, options.seed);
         let store = Store::open(place_of(database)?, options).await.map_err(|error| unopened(database, &error))?;
-        let desk = Desk { store, clock, random, slot_owner };
+        let desk = Desk { store, clock, random, slot_owner, failpoints };
         desk.apply_catalogue().await?;
         Ok(desk)
     }
@@ -97,7 +101,7 @@ impl Desk {
             ledger: self.store.clone(),
             registry: self.store.clone(),
             ids: self.store.ids(),
-            failpoints: Failpoints::none(),
+            failpoints: self.failpoints.clone(),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use patra_core::failpoint::Failpoints;
 use patra_core::ports::{Gate, LedgerError};
 use patra_core::time::Span;
 use patra_engine::executor::{Executor, Outside};
@@ -13,6 +12,7 @@ use patra_source::{EnvFileSecrets, HttpTransport, SourceReader};
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{Exit, Failure};
+use crate::strike;
 use crate::wiring::Desk;
 
 /// An executor for all workers of this process; only tasks of one source when it is named.
@@ -23,7 +23,7 @@ pub fn executor(
     only: Option<String>,
     stop: &CancellationToken,
 ) -> Arc<Executor> {
-    let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(desk.clock.clone(), Failpoints::none()));
+    let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(desk.clock.clone(), desk.failpoints.clone()));
     let transport = Arc::new(HttpTransport::new());
     let reader = SourceReader::new(transport, Arc::new(EnvFileSecrets), gate.clone(), desk.clock.clone());
     let outside = Outside {
@@ -34,7 +34,7 @@ pub fn executor(
         random: desk.random.clone(),
         ids: desk.store.ids(),
         notices,
-        failpoints: Failpoints::none(),
+        failpoints: desk.failpoints.clone(),
         settings,
         slot_owner: Some(desk.slot_owner.clone()),
     };
@@ -45,7 +45,8 @@ pub fn executor(
 pub fn settings(lease: Option<u16>, partition_max: u16) -> Settings {
     let usual = Settings::default();
     let lease_ttl = lease.map_or(usual.lease_ttl, |seconds| Span::from_seconds(seconds.into()));
-    Settings { lease_ttl, partition_max: partition_max.into(), ..usual }
+    let reconcile_every = strike::reconcile_every().unwrap_or(usual.reconcile_every);
+    Settings { lease_ttl, partition_max: partition_max.into(), reconcile_every, ..usual }
 }
 
 /// Runs so many workers, each under its name, until all have ended.
