@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use patra_core::time::Timestamp;
+use patra_core::time::{Span, Timestamp};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -22,9 +22,9 @@ pub struct Cli {
 
 #[derive(Clone, Debug, Args)]
 pub struct Global {
-    /// Where everything is kept: a path or `sqlite:PATH`
-    #[arg(long, global = true, env = "PATRA_DATABASE", default_value = "patra.db", value_name = "URL")]
-    pub database: String,
+    /// Where everything is kept: a path, `sqlite:PATH`, `postgres://…` or `mysql://…` [default: patra.db]
+    #[arg(long, global = true, env = "PATRA_DATABASE", hide_env_values = true, value_name = "URL")]
+    pub database: Option<String>,
     /// Answer in JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -36,6 +36,13 @@ pub struct Global {
     pub quiet: bool,
 }
 
+impl Global {
+    /// The database that was named, or the usual one.
+    pub fn database(&self) -> &str {
+        self.database.as_deref().unwrap_or("patra.db")
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Make a database with the built-in sources
@@ -44,6 +51,12 @@ pub enum Command {
     Demo(DemoArgs),
     /// Copy everything new from a source
     Harvest(HarvestArgs),
+    /// Plan sources again and again, until stopped
+    Planner(PlannerArgs),
+    /// Work on what is planned, until stopped; any number may run beside each other
+    Executor(ExecutorArgs),
+    /// Plan and work in one process, until stopped
+    Serve(ServeAllArgs),
     /// The sources and their definitions
     #[command(subcommand)]
     Source(SourceCommand),
@@ -55,13 +68,13 @@ pub enum Command {
     Registry(RegistryCommand),
     /// Plans
     #[command(subcommand)]
-    Plan(NounCommand),
+    Plan(PlanCommand),
     /// Slices of plans
     #[command(subcommand)]
     Slice(NounCommand),
     /// Tasks
     #[command(subcommand)]
-    Task(NounCommand),
+    Task(TaskCommand),
     /// Runs of tasks
     #[command(subcommand)]
     Run(NounCommand),
@@ -70,7 +83,7 @@ pub enum Command {
     Batch(NounCommand),
     /// Watermarks
     #[command(subcommand)]
-    Cursor(NounCommand),
+    Cursor(CursorCommand),
     /// Records
     #[command(subcommand)]
     Record(NounCommand),
@@ -97,6 +110,10 @@ pub enum Command {
         #[arg(value_name = "FOLDER")]
         folder: PathBuf,
     },
+    /// Failpoints that this binary passes
+    #[cfg(feature = "failpoints")]
+    #[command(hide = true)]
+    Failpoints,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -170,6 +187,42 @@ pub struct HarvestArgs {
     /// Life of a lease in seconds; short ones let a restarted harvest take over sooner
     #[arg(long, hide = true, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub lease: Option<u16>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct PlannerArgs {
+    /// A source to plan for; repeatable
+    #[arg(long = "source", value_name = "SOURCE")]
+    pub sources: Vec<String>,
+    /// How often each is looked at (`PT10M`)
+    #[arg(long, default_value = "PT10M", value_name = "SPAN")]
+    pub every: Span,
+    #[command(flatten)]
+    pub trigger: TriggerArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ExecutorArgs {
+    /// Tasks worked on at once; twice the cores by default
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub workers: Option<u16>,
+    /// Of these at most so many of one source, endpoint and operation [default: 4]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub partition_max: Option<u16>,
+    /// Only tasks of this source
+    #[arg(long, value_name = "SOURCE")]
+    pub only: Option<String>,
+    /// Life of a lease in seconds
+    #[arg(long, hide = true, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub lease: Option<u16>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ServeAllArgs {
+    #[command(flatten)]
+    pub planner: PlannerArgs,
+    #[command(flatten)]
+    pub executor: ExecutorArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -256,6 +309,56 @@ pub enum NounCommand {
     List(ListArgs),
     /// One of them, by its id or a unique beginning of it
     Show { id: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PlanCommand {
+    #[command(flatten)]
+    Look(NounCommand),
+    /// Stop every open task of a plan; what they would have read is owed to the next one
+    Cancel(CancelArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TaskCommand {
+    #[command(flatten)]
+    Look(NounCommand),
+    /// Stop a task for good; what it would have read is owed to the next plan
+    Cancel(CancelArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CursorCommand {
+    #[command(flatten)]
+    Look(NounCommand),
+    /// Let the watermark pass a window that cannot be read; it stays in the list of known holes
+    Waive(WaiveArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct CancelArgs {
+    /// Its id or a unique beginning of it
+    pub id: String,
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct WaiveArgs {
+    pub source: String,
+    /// First moment of the window
+    #[arg(long, value_name = "TIME")]
+    pub from: Timestamp,
+    /// First moment after it
+    #[arg(long, value_name = "TIME")]
+    pub to: Timestamp,
+    /// Why, for the audit
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
+    /// A plan of the cursor that is meant, where the source has several; the newest harvest by default
+    #[arg(long, value_name = "ID")]
+    pub plan: Option<String>,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -93,15 +93,21 @@ impl From<patra_core::ports::LedgerError> for Failure {
 
 impl From<patra_engine::planner::PlanError> for Failure {
     fn from(error: patra_engine::planner::PlanError) -> Failure {
+        use patra_core::plan::build::NoPlan;
         use patra_engine::planner::PlanError as E;
         match error {
             E::UnknownSource { provenance } => {
                 Failure::new(Exit::NotFound, format!("there is no source `{provenance}`"))
                     .hint("`patra source list` shows the sources; a definition file can be given instead of a name")
             }
+            E::UnknownChannel { .. } => {
+                Failure::new(Exit::NotFound, error).hint("`patra registry apply FILE --channel NAME` makes a channel")
+            }
             E::Mistakes { mistakes, .. } => mistaken(&mistakes),
             E::Paused { .. } => Failure::new(Exit::Source, error),
-            E::Zone(error) => Failure::new(Exit::Definition, error),
+            E::NoPlan(error @ NoPlan::Zone(_)) => Failure::new(Exit::Definition, error),
+            E::NoPlan(error @ NoPlan::OutOfRange { .. }) => Failure::new(Exit::Usage, error)
+                .hint("the source declares `window.out_of_range: fail`; ask for a time inside its range"),
             E::Ledger(error) => error.into(),
         }
     }

@@ -5,13 +5,15 @@ mod clock;
 mod commands;
 mod failure;
 mod progress;
+mod strike;
 mod table;
 mod wiring;
+mod working;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use cli::{Cli, Command};
+use cli::{Cli, Command, CursorCommand, PlanCommand, TaskCommand};
 use failure::{Exit, Failure};
 use patra_core::ports::Noun;
 
@@ -48,15 +50,21 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
     match &cli.command {
         Command::Init => commands::init::run(global).await,
         Command::Harvest(args) => commands::harvest::run(global, args).await,
+        Command::Planner(args) => commands::roles::run_planner(global, args).await,
+        Command::Executor(args) => commands::roles::run_executor(global, args).await,
+        Command::Serve(args) => commands::roles::run_all(global, args).await,
         Command::Source(command) => commands::source::run(global, command).await,
         Command::Spec(command) => commands::spec::run(global, command).await,
         Command::Registry(command) => commands::registry::run(global, command).await,
-        Command::Plan(command) => commands::nouns::run(global, Noun::Plan, command).await,
+        Command::Plan(PlanCommand::Look(command)) => commands::nouns::run(global, Noun::Plan, command).await,
+        Command::Plan(PlanCommand::Cancel(args)) => commands::operator::cancel_plan(global, args).await,
         Command::Slice(command) => commands::nouns::run(global, Noun::Slice, command).await,
-        Command::Task(command) => commands::nouns::run(global, Noun::Task, command).await,
+        Command::Task(TaskCommand::Look(command)) => commands::nouns::run(global, Noun::Task, command).await,
+        Command::Task(TaskCommand::Cancel(args)) => commands::operator::cancel_task(global, args).await,
         Command::Run(command) => commands::nouns::run(global, Noun::Run, command).await,
         Command::Batch(command) => commands::nouns::run(global, Noun::Batch, command).await,
-        Command::Cursor(command) => commands::nouns::run(global, Noun::Cursor, command).await,
+        Command::Cursor(CursorCommand::Look(command)) => commands::nouns::run(global, Noun::Cursor, command).await,
+        Command::Cursor(CursorCommand::Waive(args)) => commands::operator::waive(global, args).await,
         Command::Record(command) => commands::nouns::run(global, Noun::Record, command).await,
         Command::Quarantine(command) => commands::nouns::run(global, Noun::Quarantine, command).await,
         Command::Gate(command) => commands::gate::run(global, command).await,
@@ -64,6 +72,11 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Status => commands::status::run(global).await,
         Command::Doctor(args) => commands::doctor::run(global, args).await,
         Command::Sim(command) => commands::sim::run(global, command).await,
+        #[cfg(feature = "failpoints")]
+        Command::Failpoints => {
+            strike::names().iter().for_each(|name| println!("{name}"));
+            Ok(())
+        }
         Command::Demo(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
     }
 }

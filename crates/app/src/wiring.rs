@@ -13,11 +13,17 @@ use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
 use patra_engine::planner::{Planner, Trigger, definition_of};
 use patra_source::EnvFileSecrets;
-use patra_store::{Durability, Options, Store};
+use patra_store::{Durability, Options, Store, worker_name};
 
 use crate::cli::TriggerArgs;
 use crate::clock::{SystemClock, SystemRandom};
+use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
+use crate::strike;
+use crate::working::default_workers;
+
+/// Connections beside those of the workers: heartbeats, the planner, whoever looks.
+const SPARE_CONNECTIONS: u32 = 4;
 
 /// Written as actor of the versions that come with the program.
 pub const BUILT_IN: &str = "built-in";
@@ -27,6 +33,9 @@ pub struct Desk {
     pub store: Arc<Store>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
+    /// Name under which the store has leased the slot of its ids.
+    pub slot_owner: String,
+    pub failpoints: Failpoints,
 }
 
 impl Desk {
@@ -36,10 +45,12 @@ impl Desk {
         let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
         let mut options = Options::new(clock.clone(), random.next_u64());
         options.durability = durability;
-        let store = Store::open(place_of(database)?, options)
-            .await
-            .map_err(|error| Failure::new(Exit::Database, format!("cannot open the database `{database}`: {error}")))?;
-        let desk = Desk { store, clock, random };
+        options.connections = u32::from(default_workers()) + SPARE_CONNECTIONS;
+        let failpoints = strike::failpoints()?;
+        options.failpoints = failpoints.clone();
+        let slot_owner = worker_name(&options.worker, options.seed);
+        let store = Store::open(place_of(database)?, options).await.map_err(|error| unopened(database, &error))?;
+        let desk = Desk { store, clock, random, slot_owner, failpoints };
         desk.apply_catalogue().await?;
         Ok(desk)
     }
@@ -47,7 +58,7 @@ impl Desk {
     /// Opens a database that must be there already; for commands that only read.
     pub async fn open_existing(database: &str) -> Result<Desk, Failure> {
         let place = place_of(database)?;
-        if place != ":memory:" && !Path::new(place).exists() {
+        if !is_there(place) {
             let missing = Failure::new(Exit::NotFound, format!("there is no database `{place}`"));
             return Err(missing.hint("`patra harvest SOURCE` makes one; `--database` names another"));
         }
@@ -56,7 +67,7 @@ impl Desk {
 
     /// Opens the database if it is there; else looks at the built-in sources alone and makes no file.
     pub async fn open_to_look(database: &str) -> Result<Desk, Failure> {
-        let there = Path::new(place_of(database)?).exists();
+        let there = is_there(place_of(database)?);
         Desk::open(if there { database } else { ":memory:" }, Durability::Full).await
     }
 
@@ -90,7 +101,7 @@ impl Desk {
             ledger: self.store.clone(),
             registry: self.store.clone(),
             ids: self.store.ids(),
-            failpoints: Failpoints::none(),
+            failpoints: self.failpoints.clone(),
         }
     }
 
@@ -99,7 +110,7 @@ impl Desk {
         if !looks_like_a_file(source_or_file) {
             return Ok(source_or_file.to_owned());
         }
-        let (definition, text) = read_definition(Path::new(source_or_file))?;
+        let (definition, text) = checked(Path::new(source_or_file))?;
         let apply = Apply { channel, from: None, actor: &actor(), remark: source_or_file };
         self.apply(&definition, &text, apply).await?;
         Ok(definition.source().to_owned())
@@ -132,15 +143,35 @@ pub fn read_definition(path: &Path) -> Result<(Definition, String), Failure> {
     Ok((definition, text))
 }
 
-/// `sqlite:PATH`, `sqlite://PATH` or a plain path.
+/// A server's URL as it is; of `sqlite:PATH` and `sqlite://PATH` the path.
 fn place_of(database: &str) -> Result<&str, Failure> {
     if let Some(rest) = database.strip_prefix("sqlite:") {
         return Ok(rest.strip_prefix("//").unwrap_or(rest));
     }
     match database.split_once("://") {
-        Some((scheme, _)) => Err(Failure::new(Exit::Usage, format!("this release cannot use `{scheme}` databases"))
-            .hint("use a path or `sqlite:PATH`")),
-        None => Ok(database),
+        Some((scheme, _)) if !SERVERS.contains(&scheme) => {
+            Err(Failure::new(Exit::Usage, format!("this release cannot use `{scheme}` databases"))
+                .hint("use a path, `sqlite:PATH`, `postgres://…` or `mysql://…`"))
+        }
+        _ => Ok(database),
+    }
+}
+
+const SERVERS: [&str; 4] = ["postgres", "postgresql", "mysql", "mariadb"];
+
+/// Whether the place names a server rather than a file.
+pub fn is_server(place: &str) -> bool {
+    place.split_once("://").is_some_and(|(scheme, _)| SERVERS.contains(&scheme))
+}
+
+fn is_there(place: &str) -> bool {
+    is_server(place) || place == ":memory:" || Path::new(place).exists()
+}
+
+fn unopened(database: &str, error: &patra_store::StoreError) -> Failure {
+    match error {
+        patra_store::StoreError::Open { .. } => Failure::new(Exit::Database, error),
+        _ => Failure::new(Exit::Database, format!("the database `{}`: {error}", patra_store::shown(database))),
     }
 }
 

@@ -95,7 +95,7 @@ impl<'a> Case<'a> {
         let mut served: Vec<&ServedRow> = input.served.iter().filter(|row| row.source == rules.source).collect();
         served.sort_by_key(|row| row.at_us);
         let truth = truth_of(&input.truth, &rules.source);
-        let pages = pages_of(dump, rules, &served);
+        let pages = pages_of(dump, rules, &served, input.steady_clock);
         let mut case = Case {
             rules,
             dump,
@@ -222,8 +222,13 @@ fn quarantine_of<'a>(dump: &'a Dump, rules: &SourceRules) -> Quarantined<'a> {
 }
 
 /// Joins committed batches to answers by the hash of the body. Of several equal answers the last one before the
-/// batch had it is meant.
-fn pages_of<'a>(dump: &'a Dump, rules: &SourceRules, served: &[&'a ServedRow]) -> Vec<CommittedPage<'a>> {
+/// batch had it is meant; when the batch's own times cannot be believed, the last of all.
+fn pages_of<'a>(
+    dump: &'a Dump,
+    rules: &SourceRules,
+    served: &[&'a ServedRow],
+    steady_clock: bool,
+) -> Vec<CommittedPage<'a>> {
     let mut by_hash: HashMap<Sha, Vec<&ServedRow>> = HashMap::new();
     for row in served {
         if let Some(hash) = unhex(&row.response_sha256) {
@@ -234,7 +239,7 @@ fn pages_of<'a>(dump: &'a Dump, rules: &SourceRules, served: &[&'a ServedRow]) -
     ours.map(|batch| {
         let hash = batch.response_hash.as_deref().and_then(|hash| Sha::try_from(hash).ok());
         let rows = hash.and_then(|hash| by_hash.get(&hash)).map_or(&[][..], Vec::as_slice);
-        let had = batch.fetched_at.or(batch.committed_at).unwrap_or(i64::MAX);
+        let had = batch.fetched_at.or(batch.committed_at).filter(|_| steady_clock).unwrap_or(i64::MAX);
         let before = rows.iter().rev().find(|row| row.at_us <= had);
         CommittedPage { batch, served: before.or(rows.first()).copied() }
     })

@@ -106,11 +106,11 @@ impl Batch {
 
 table! {
     Cursor, "ing_cursor",
-    "SELECT id, provenance_code, operation_code, namespace_hash, cursor_value, normalized_instant, finished_to, version
-       FROM ing_cursor ORDER BY id",
+    "SELECT id, provenance_code, endpoint_name, operation_code, cursor_key, namespace_scope_code, namespace_hash,
+            cursor_value, normalized_instant, finished_to, version FROM ing_cursor ORDER BY id",
     {
-        id: i64 = Columns::int, provenance: String = Columns::text, operation: String = Columns::text,
-        namespace: Vec<u8> = Columns::blob, value: String = Columns::text, instant: Option<i64> = Columns::time_opt,
+        id: i64 = Columns::int, provenance: String = Columns::text, endpoint: String = Columns::text,
+        operation: String = Columns::text, key: String = Columns::text, scope: String = Columns::text, namespace: Vec<u8> = Columns::blob, value: String = Columns::text, instant: Option<i64> = Columns::time_opt,
         finished_to: Option<i64> = Columns::time_opt, version: i64 = Columns::int,
     }
 }

@@ -13,7 +13,12 @@ use sqlx::sqlite::SqlitePoolOptions;
 use crate::dump::{Outbox, sha256};
 use crate::{CheckInput, Database, Kind, ServedRow, SourceRules, TruthRow};
 
-const MIGRATION: &str = include_str!("../../../migrations/sqlite/0002_ledger.sql");
+/// What the ledger's tables are made of, in order.
+const MIGRATIONS: [&str; 3] = [
+    include_str!("../../../migrations/sqlite/0002_ledger.sql"),
+    include_str!("../../../migrations/sqlite/0003_claim.sql"),
+    include_str!("../../../migrations/sqlite/0004_outbox.sql"),
+];
 const BASE: i64 = 1_700_000_000;
 
 pub const NOTE_HIDDEN: &str = "INSERT INTO ing_missing_id VALUES
@@ -248,7 +253,7 @@ pub async fn good() -> CheckInput {
 /// The good run in a database of its own.
 pub async fn good_in(url: &str) -> CheckInput {
     let pool = SqlitePoolOptions::new().max_connections(1).connect(url).await.unwrap();
-    let mut sql = MIGRATION.to_owned();
+    let mut sql = MIGRATIONS.concat();
     plans_sql(&mut sql);
     runs_sql(&mut sql);
     records_sql(&mut sql);

@@ -16,6 +16,7 @@ mod dump;
 mod fixture;
 pub mod input;
 mod rows;
+mod server;
 mod time;
 pub mod verdict;
 
@@ -23,6 +24,8 @@ use std::path::{Path, PathBuf};
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool};
 use sqlx::{ConnectOptions, Connection};
+
+pub use server::copy as copy_server;
 
 pub use input::{Kind, ServedRow, SourceRules, TruthRow, read_jsonl, read_rules};
 pub use verdict::{Finding, Missing, Severity, SourceVerdict, Verdict};
@@ -39,8 +42,17 @@ pub type Unpack = fn(&[u8]) -> Option<Vec<u8>>;
 pub enum Database {
     /// A SQLite file, opened read-only.
     Path(PathBuf),
+    /// A PostgreSQL, MySQL or MariaDB database; it is copied to a file first.
+    Server(String),
     /// An open pool, for databases in memory. Nothing is written.
     Pool(SqlitePool),
+}
+
+impl Database {
+    /// A server's URL, or a file.
+    pub fn at(place: &str) -> Database {
+        if server::is_server(place) { Database::Server(place.to_owned()) } else { Database::Path(place.into()) }
+    }
 }
 
 /// Everything the checker looks at.
@@ -96,15 +108,8 @@ pub async fn check(input: &CheckInput) -> Verdict {
     let mut findings = Findings::default();
     let mut sources = Vec::new();
     let outcome = match &input.database {
-        Database::Path(path) => match open(path).await {
-            Ok(mut connection) => {
-                let outcome = judge(input, &mut connection, &mut sources, &mut findings).await;
-                // A read-only connection has nothing to lose when closing fails.
-                connection.close().await.ok();
-                outcome
-            }
-            Err(error) => Err(error.into()),
-        },
+        Database::Path(path) => judge_file(input, path, &mut sources, &mut findings).await,
+        Database::Server(url) => judge_server(input, url, &mut sources, &mut findings).await,
         Database::Pool(pool) => match pool.acquire().await {
             Ok(mut connection) => judge(input, &mut connection, &mut sources, &mut findings).await,
             Err(error) => Err(error.into()),
@@ -114,6 +119,31 @@ pub async fn check(input: &CheckInput) -> Verdict {
         findings.error("C0", "", format!("the database cannot be judged: {error}"), serde_json::Value::Null);
     }
     findings.into_verdict(sources)
+}
+
+async fn judge_file(
+    input: &CheckInput,
+    path: &Path,
+    sources: &mut Vec<SourceVerdict>,
+    findings: &mut Findings,
+) -> Result<(), rows::DumpError> {
+    let mut connection = open(path).await?;
+    let outcome = judge(input, &mut connection, sources, findings).await;
+    // A read-only connection has nothing to lose when closing fails.
+    connection.close().await.ok();
+    outcome
+}
+
+async fn judge_server(
+    input: &CheckInput,
+    url: &str,
+    sources: &mut Vec<SourceVerdict>,
+    findings: &mut Findings,
+) -> Result<(), rows::DumpError> {
+    let folder = tempfile::tempdir().map_err(sqlx::Error::Io)?;
+    let file = folder.path().join("copy.db");
+    server::copy(url, &file).await?;
+    judge_file(input, &file, sources, findings).await
 }
 
 async fn open(path: &Path) -> Result<SqliteConnection, sqlx::Error> {

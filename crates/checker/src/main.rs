@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use patra_checker::{CheckInput, Database, check, read_jsonl, read_rules};
 
 const USAGE: &str =
-    "usage: patra-check --database FILE --rules FILE.json [--truth FILE.jsonl]... [--served FILE.jsonl]...
+    "usage: patra-check --database FILE|URL --rules FILE.json [--truth FILE.jsonl]... [--served FILE.jsonl]...
                    [--canary STR]... [--search FILE]... [--end MICROS] [--running] [--unsteady-clock]";
 
 #[tokio::main(flavor = "current_thread")]
@@ -44,7 +44,7 @@ fn read_arguments(mut arguments: impl Iterator<Item = String>) -> Result<CheckIn
         let value = arguments.next().ok_or_else(|| format!("{name} needs a value"))?;
         let path = PathBuf::from(&value);
         match name.as_str() {
-            "--database" => database = Some(path),
+            "--database" => database = Some(Database::at(&value)),
             "--truth" => input.truth.extend(read_jsonl(&path).map_err(|error| error.to_string())?),
             "--served" => input.served.extend(read_jsonl(&path).map_err(|error| error.to_string())?),
             "--rules" => input.rules.extend(read_rules(&path).map_err(|error| error.to_string())?),
@@ -54,6 +54,6 @@ fn read_arguments(mut arguments: impl Iterator<Item = String>) -> Result<CheckIn
             _ => return Err(format!("unknown option {name}")),
         }
     }
-    input.database = Database::Path(database.ok_or("--database is missing")?);
+    input.database = database.ok_or("--database is missing")?;
     Ok(input)
 }

@@ -46,6 +46,8 @@ pub const ALL: &[&str] = &[
     "split.parent",
     "split.children",
     "split.commit",
+    "cancel.begin",
+    "cancel.commit",
     "release.begin",
     "release.commit",
     "reconcile.begin",

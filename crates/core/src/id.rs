@@ -1,7 +1,9 @@
 //! Time-ordered 64-bit ids, made before the row they name, so that a repeated insert is the same insert.
 //!
 //! 41 bits of milliseconds, 10 bits of worker slot, 12 bits of sequence. A generator never goes backward, not
-//! even when its clock does. The slot is leased in the database, so no two processes share one.
+//! even when its clock does. The slot is leased in the database, so no two processes share one. Whoever writes ids asks
+//! first whether the slot is still leased ([`IdGen::is_live`]): a process that slept past its lease must not write ids
+//! that the slot's next owner may make too.
 
 use std::fmt;
 use std::str::FromStr;
@@ -70,11 +72,33 @@ pub struct IdGen {
     slot: i64,
     /// Milliseconds and sequence of the last id, without the slot.
     last: AtomicI64,
+    /// End of the slot's lease in microseconds; the far future where nobody keeps it.
+    live_until: AtomicI64,
 }
 
 impl IdGen {
     pub fn new(clock: Arc<dyn Clock>, slot: u16) -> IdGen {
-        IdGen { clock, slot: i64::from(slot % SLOTS), last: AtomicI64::new(0) }
+        let slot = i64::from(slot % SLOTS);
+        IdGen { clock, slot, last: AtomicI64::new(0), live_until: AtomicI64::new(i64::MAX) }
+    }
+
+    pub fn slot(&self) -> u16 {
+        u16::try_from(self.slot).unwrap_or(0)
+    }
+
+    /// The slot is leased until then, counted from the start of the renewal.
+    pub fn keep_until(&self, until: Timestamp) {
+        self.live_until.store(until.micros(), Ordering::SeqCst);
+    }
+
+    /// The slot was given to another process.
+    pub fn retire(&self) {
+        self.live_until.store(i64::MIN, Ordering::SeqCst);
+    }
+
+    /// Whether ids of this generator may be written.
+    pub fn is_live(&self) -> bool {
+        self.clock.now().micros() < self.live_until.load(Ordering::SeqCst)
     }
 
     pub fn next(&self) -> Id {
@@ -92,7 +116,7 @@ impl IdGen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::time::Timestamp;
+    use crate::time::Span;
     use async_trait::async_trait;
     use std::sync::Mutex;
 
@@ -116,6 +140,20 @@ mod tests {
         let all: Vec<Id> = first.into_iter().chain(second).collect();
         assert!(all.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(all.iter().all(|id| (id.0 >> SEQUENCE_BITS) & 1023 == 7));
+    }
+
+    #[test]
+    fn a_slot_is_live_until_its_lease_runs_out_or_it_is_retired() {
+        let clock = Arc::new(Hand(Mutex::new(Timestamp::from_seconds(1_800_000_000))));
+        let ids = IdGen::new(clock.clone(), 7);
+        assert!(ids.is_live(), "nobody keeps it");
+        ids.keep_until(clock.now().plus(Span::MINUTE));
+        *clock.0.lock().unwrap() = Timestamp::from_seconds(1_800_000_060);
+        assert!(!ids.is_live());
+        ids.keep_until(clock.now().plus(Span::MINUTE));
+        assert!(ids.is_live(), "nobody else had taken it");
+        ids.retire();
+        assert!(!ids.is_live());
     }
 
     #[test]

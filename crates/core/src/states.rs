@@ -95,6 +95,8 @@ pub enum SliceEvent {
     Failed,
     Cancelled,
     Split,
+    /// Born from a split with the proof that its parent had read it.
+    Proven,
 }
 
 impl SliceState {
@@ -105,8 +107,10 @@ impl SliceState {
             (S::Dispatched | S::Executing, E::Started) => Ok(S::Executing),
             (S::Executing, E::Released) => Ok(S::Executing),
             (S::Executing, E::Succeeded) => Ok(S::Succeeded),
-            (S::Executing, E::Gave) => Ok(S::Partial),
-            (S::Executing, E::Failed) => Ok(S::Failed),
+            (S::Pending, E::Proven) => Ok(S::Succeeded),
+            // PENDING: the rest of a slice whose beginning was proven ends with its parent.
+            (S::Pending | S::Executing, E::Gave) => Ok(S::Partial),
+            (S::Pending | S::Executing, E::Failed) => Ok(S::Failed),
             (S::Executing, E::Split) => Ok(S::Split),
             (S::Pending | S::Dispatched | S::Executing, E::Cancelled) => Ok(S::Cancelled),
             (state, event) => illegal("slice", state.code(), &event),
@@ -234,9 +238,22 @@ mod tests {
     #[test]
     fn slices_take_only_the_listed_steps() {
         use {SliceEvent as E, SliceState as S};
-        let events = [E::Dispatched, E::Started, E::Released, E::Succeeded, E::Gave, E::Failed, E::Cancelled, E::Split];
+        let events = [
+            E::Dispatched,
+            E::Started,
+            E::Released,
+            E::Succeeded,
+            E::Gave,
+            E::Failed,
+            E::Cancelled,
+            E::Split,
+            E::Proven,
+        ];
         let legal = [
             (S::Pending, E::Dispatched, S::Dispatched),
+            (S::Pending, E::Proven, S::Succeeded),
+            (S::Pending, E::Gave, S::Partial),
+            (S::Pending, E::Failed, S::Failed),
             (S::Dispatched, E::Started, S::Executing),
             (S::Executing, E::Started, S::Executing),
             (S::Executing, E::Released, S::Executing),

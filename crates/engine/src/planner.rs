@@ -1,11 +1,11 @@
 //! The planner: `trigger → schedule instance → compile → plan`, all or nothing, without a request to the source.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use patra_core::calendar::UnknownZone;
 use patra_core::failpoint::{Failpoints, Struck};
 use patra_core::id::{Id, IdGen};
-use patra_core::plan::build::{self, PlanAsk};
+use patra_core::plan::build::{self, NoPlan, PlanAsk};
 use patra_core::ports::{Ledger, LedgerError, NewInstance, Published, Registry, StoredVersion};
 use patra_core::registry::{At, Definition, Diagnostic, decode, from_rows};
 use patra_core::spec::compile::{Compiled, compile};
@@ -54,12 +54,14 @@ pub enum Planned {
 pub enum PlanError {
     #[error("there is no source `{provenance}` in the registry")]
     UnknownSource { provenance: String },
+    #[error("there is no channel `{channel}`; known are {}", known.join(", "))]
+    UnknownChannel { channel: String, known: Vec<String> },
     #[error("the definition of `{provenance}` cannot be compiled")]
     Mistakes { provenance: String, mistakes: Vec<Diagnostic> },
     #[error("`{provenance}` is paused: {reason}")]
     Paused { provenance: String, reason: String },
     #[error(transparent)]
-    Zone(#[from] UnknownZone),
+    NoPlan(#[from] NoPlan),
     #[error(transparent)]
     Ledger(#[from] LedgerError),
 }
@@ -149,17 +151,30 @@ impl Planner {
         let at = self.ledger.database_now();
         let unknown = || PlanError::UnknownSource { provenance: provenance.clone() };
         let version = self.registry.version_at(provenance, &trigger.channel, at).await?.ok_or_else(unknown)?;
+        if version.channel != trigger.channel {
+            self.known_channel(&trigger.channel).await?;
+        }
         compile_version(&version, trigger)
             .map_err(|mistakes| PlanError::Mistakes { provenance: provenance.clone(), mistakes })
     }
 }
 
+impl Planner {
+    /// A source without a version on a channel is read by its stable one; a channel that nobody has is a slip of the
+    /// pen.
+    pub async fn known_channel(&self, channel: &str) -> Result<(), PlanError> {
+        let versions = self.registry.versions(None).await?;
+        let known: BTreeSet<String> = versions.into_iter().map(|version| version.channel).collect();
+        if known.contains(channel) {
+            return Ok(());
+        }
+        Err(PlanError::UnknownChannel { channel: channel.to_owned(), known: known.into_iter().collect() })
+    }
+}
+
 fn compile_version(version: &StoredVersion, trigger: &Trigger) -> Result<Compiled, Vec<Diagnostic>> {
     let definition = definition_of(version)?;
-    let mut overrides = trigger.overrides.clone();
-    if let Some(since) = trigger.since {
-        overrides.params.insert("window.origin".into(), since.to_string());
-    }
+    let overrides = TriggerOverrides { since: trigger.since, ..trigger.overrides.clone() };
     let endpoint = trigger.endpoint.as_deref();
     compile(&definition, endpoint, trigger.operation, &overrides, version.version, &version.channel)
 }

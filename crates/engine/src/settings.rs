@@ -8,6 +8,8 @@ pub struct Settings {
     pub lease_ttl: Span,
     /// Without a committed page for this long the heartbeat ends (INV-25).
     pub progress_limit: Span,
+    /// Tasks of one partition that a process runs at a time (`C_max`).
+    pub partition_max: u32,
     /// How often an idle worker looks for tasks.
     pub poll: Span,
     /// A request that cannot start within this is not waited for: the task is given back (INV-44).
@@ -20,6 +22,10 @@ pub struct Settings {
     pub outage_runs_max: u32,
     /// Leases lost at the same page before the task is FAILED(POISON).
     pub lost_max: u32,
+    /// Life of a worker slot; it is renewed at a fifth of this.
+    pub slot_ttl: Span,
+    /// How often the coverage of the namespaces worked for is walked again.
+    pub reconcile_every: Span,
 }
 
 impl Default for Settings {
@@ -27,12 +33,15 @@ impl Default for Settings {
         Settings {
             lease_ttl: Span::from_seconds(60),
             progress_limit: Span::from_seconds(600),
+            partition_max: 4,
             poll: Span::from_millis(500),
             gate_deadline: Span::from_seconds(120),
             park_after: Span::from_seconds(900),
             failures_max: 5,
             outage_runs_max: 20,
             lost_max: 3,
+            slot_ttl: Span::MINUTE.times(10),
+            reconcile_every: Span::MINUTE,
         }
     }
 }

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use patra_core::id::Id;
 use patra_core::ports::{
-    BatchCommit, Claim, Committed, Finished, Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass,
-    NewPlan, PlanView, PlanningView, Published, Release, SliceOutcome, Split,
+    BatchCommit, Cancelled, Claim, Committed, Finished, Intervention, Lease, Leased, Ledger, LedgerError, Namespace,
+    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split, Walk,
 };
 use patra_core::time::{Span, Timestamp};
-use tokio::runtime::Handle;
+use tokio::runtime::Runtime;
 
 /// Drives every call of the inner ledger to its end on the runtime it was opened on.
+///
+/// The runtime itself and not its handle: one without threads of its own runs only inside its `block_on`.
 pub struct BlockingLedger {
     inner: Arc<dyn Ledger>,
-    runtime: Handle,
+    runtime: Arc<Runtime>,
 }
 
 impl BlockingLedger {
-    pub fn new(inner: Arc<dyn Ledger>, runtime: Handle) -> BlockingLedger {
+    pub fn new(inner: Arc<dyn Ledger>, runtime: Arc<Runtime>) -> BlockingLedger {
         BlockingLedger { inner, runtime }
     }
 }
@@ -31,6 +33,10 @@ impl Ledger for BlockingLedger {
 
     async fn lease_worker_slot(&self, owner: &str, ttl: Span) -> Result<u16, LedgerError> {
         self.runtime.block_on(self.inner.lease_worker_slot(owner, ttl))
+    }
+
+    async fn renew_worker_slot(&self, owner: &str, slot: u16, ttl: Span) -> Result<(), LedgerError> {
+        self.runtime.block_on(self.inner.renew_worker_slot(owner, slot, ttl))
     }
 
     async fn open_instance(&self, instance: NewInstance) -> Result<(), LedgerError> {
@@ -89,12 +95,19 @@ impl Ledger for BlockingLedger {
         self.runtime.block_on(self.inner.split_slice(lease, split))
     }
 
-    async fn reconcile(
-        &self,
-        namespace: &Namespace,
-        settling_lag: Span,
-        origin: Timestamp,
-    ) -> Result<bool, LedgerError> {
-        self.runtime.block_on(self.inner.reconcile(namespace, settling_lag, origin))
+    async fn cancel_task(&self, task: Id, act: &Intervention) -> Result<Cancelled, LedgerError> {
+        self.runtime.block_on(self.inner.cancel_task(task, act))
+    }
+
+    async fn cancel_plan(&self, plan: Id, act: &Intervention) -> Result<u64, LedgerError> {
+        self.runtime.block_on(self.inner.cancel_plan(plan, act))
+    }
+
+    async fn waive(&self, waiver: NewWaiver) -> Result<Option<(Timestamp, Timestamp)>, LedgerError> {
+        self.runtime.block_on(self.inner.waive(waiver))
+    }
+
+    async fn reconcile(&self, walk: &Walk) -> Result<bool, LedgerError> {
+        self.runtime.block_on(self.inner.reconcile(walk))
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Lane {
     pub feed: MutationFeed,
     /// Until then every request is refused, with the answer a scenario chose.
     pub outage: Option<Outage>,
+    /// How far the source's own clock, as its headers tell it, is ahead.
+    pub date_ahead_us: i64,
     meter: RateMeter,
     latency: Rng,
     log: ServedLog,
@@ -151,12 +153,18 @@ impl World {
         self.lane_mut(source).is_some_and(|lane| lane.provider.set_cursor_life(life_us))
     }
 
+    /// Sets how far the clocks in the headers of all sources are ahead; the stamps of records stay true.
+    pub fn set_date_ahead(&mut self, ahead_us: i64) {
+        self.lanes.values_mut().for_each(|lane| lane.date_ahead_us = ahead_us);
+    }
+
     /// Ends all faults and mutations: from here on providers only answer.
     pub fn silence(&mut self) {
         for lane in self.lanes.values_mut() {
             lane.faults.silence();
             lane.feed.set_every(0);
             lane.outage = None;
+            lane.date_ahead_us = 0;
         }
     }
 
@@ -178,6 +186,7 @@ impl Lane {
             faults: FaultDice::new(plan.faults.clone(), source),
             feed: MutationFeed::new(seed, plan.mutate_every, plan.mutations_max),
             outage: None,
+            date_ahead_us: 0,
             meter: RateMeter::default(),
             latency: Rng::for_parts(seed, &[0x1A]),
             log: ServedLog::new(plan.log),
@@ -232,7 +241,8 @@ impl Lane {
         match kind {
             FaultKind::ThrottleSeconds => provider.throttled(request, Some(seconds.to_string()), now_us),
             FaultKind::ThrottleDate => {
-                provider.throttled(request, Some(http_date(now_us + seconds * SECOND_US)), now_us)
+                let until = now_us + self.date_ahead_us + seconds * SECOND_US;
+                provider.throttled(request, Some(http_date(until)), now_us)
             }
             FaultKind::ThrottleBare => provider.throttled(request, None, now_us),
             FaultKind::Error502 => gateway_page(502, "Bad Gateway"),
@@ -287,7 +297,7 @@ impl Lane {
                 token,
             });
         }
-        finish(answer, now_us)
+        finish(answer, now_us + self.date_ahead_us)
     }
 }
 

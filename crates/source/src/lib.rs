@@ -18,10 +18,12 @@ pub mod rate;
 pub mod reader;
 pub mod redact;
 pub mod request;
+pub mod review;
 pub mod secrets;
 pub mod transport;
 
 pub use reader::SourceReader;
 pub use redact::SafeUrl;
+pub use review::{Mistake, review};
 pub use secrets::EnvFileSecrets;
 pub use transport::{HttpTransport, install_crypto};

@@ -198,7 +198,11 @@ impl JsonTemplate {
 }
 
 impl RuleProgram {
-    fn compile(rule: &ErrorRule, format: Format, namespaces: &BTreeMap<String, String>) -> Result<RuleProgram, String> {
+    pub(crate) fn compile(
+        rule: &ErrorRule,
+        format: Format,
+        namespaces: &BTreeMap<String, String>,
+    ) -> Result<RuleProgram, String> {
         let when = &rule.when;
         let header = when.header.as_deref().map(|header| match header.split_once(':') {
             Some((name, text)) => (name.trim().to_lowercase(), Some(text.trim().to_lowercase())),

@@ -14,7 +14,7 @@ pub fn hints(headers: &Headers, now: Timestamp) -> RateHints {
     let number = |names: &[&str]| names.iter().find_map(|name| leading_number(header(headers, name)?));
     let reset = ["x-ratelimit-reset", "x-rate-limit-reset", "ratelimit-reset"]
         .iter()
-        .find_map(|name| instant(header(headers, name)?, now));
+        .find_map(|name| instant(header(headers, name)?, now, headers));
     RateHints {
         limit: number(&["x-ratelimit-limit", "x-rate-limit-limit", "ratelimit-limit"]).or(combined.limit),
         remaining: number(&["x-ratelimit-remaining", "x-rate-limit-remaining", "ratelimit-remaining"])
@@ -28,7 +28,7 @@ pub fn hints(headers: &Headers, now: Timestamp) -> RateHints {
 /// `Retry-After` in seconds, as a date or as an instant; also Zenodo-like own headers.
 pub fn retry_after(headers: &Headers, now: Timestamp) -> Option<Timestamp> {
     let value = header(headers, "retry-after").or_else(|| header(headers, "x-ratelimit-retry-after"))?;
-    instant(value, now)
+    instant(value, now, headers)
 }
 
 pub fn header<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
@@ -36,22 +36,22 @@ pub fn header<'a>(headers: &'a Headers, name: &str) -> Option<&'a str> {
 }
 
 /// An HTTP date, an ISO instant, seconds from now, or seconds (milliseconds) since 1970.
-pub fn instant(text: &str, now: Timestamp) -> Option<Timestamp> {
-    if let Some(date) = http_date(text) {
-        return Some(date);
-    }
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Some(at);
+///
+/// An instant is one of the source's clock; as long after its `Date` as it says, we are to wait on ours.
+fn instant(text: &str, now: Timestamp, headers: &Headers) -> Option<Timestamp> {
+    let date = header(headers, "date").and_then(http_date);
+    let ours = |at: Timestamp| printable(date.map_or(at, |date| now.plus(at.since(date))));
+    if let Some(at) = http_date(text).or_else(|| text.parse::<Timestamp>().ok()) {
+        return Some(ours(at));
     }
     let number: f64 = text.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)?;
     // Rounded up: never earlier than the source asked for.
     let number = number.ceil().min(1e15) as i64;
-    let at = match number {
-        seconds if seconds < EPOCH_FROM => now.plus(Span::from_seconds(seconds)),
-        seconds if seconds < EPOCH_FROM * 1000 => Timestamp::from_seconds(seconds),
-        millis => Timestamp::from_micros(millis.saturating_mul(1000)),
-    };
-    Some(printable(at))
+    Some(match number {
+        seconds if seconds < EPOCH_FROM => printable(now.plus(Span::from_seconds(seconds))),
+        seconds if seconds < EPOCH_FROM * 1000 => ours(Timestamp::from_seconds(seconds)),
+        millis => ours(Timestamp::from_micros(millis.saturating_mul(1000))),
+    })
 }
 
 /// An instant that can be stored and printed; some sources say never with a very large number.
@@ -122,6 +122,15 @@ mod tests {
         ] {
             let headers = [("retry-after".to_owned(), value.to_owned())];
             assert_eq!(retry_after(&headers, now()), want, "{value}");
+        }
+    }
+
+    #[test]
+    fn an_instant_is_counted_from_the_sources_own_date() {
+        let date = ("date".to_owned(), "Wed, 01 Jan 2025 00:00:00 GMT".to_owned());
+        for value in ["Wed, 01 Jan 2025 00:05:00 GMT", "2025-01-01T00:05:00Z", "1735689900", "300"] {
+            let headers = [date.clone(), ("retry-after".to_owned(), value.to_owned())];
+            assert_eq!(retry_after(&headers, now()), at("2026-01-01T00:05:00Z"), "{value}");
         }
     }
 

@@ -16,6 +16,7 @@ use crate::db::Tx;
 use crate::error::DbError;
 use crate::queue::{Candidate, Wanted};
 use crate::rows::{BatchOwner, RunEnd, end_run, open_batch, operation_from, phase_from, phase_of, skip_open_batches};
+use crate::stats;
 use crate::step::ended;
 use crate::store::Inner;
 use crate::value::{Row, params};
@@ -48,7 +49,7 @@ const INSERT_RUN: &str = "-- run.insert
         :status, :window_from, :window_to, :now, :now, :now)";
 pub(crate) const TRACE: &str = "-- batch.trace
     SELECT id, pass_no, seq_no, phase, before_token, after_token, record_count, total_hint, page_ids, source_now,
-        committed_at
+        committed_at, stats
       FROM ing_task_run_batch WHERE task_id = :task AND status_code = :succeeded
      ORDER BY pass_no, seq_no";
 pub(crate) const RENEW: &str = "-- task.renew
@@ -205,6 +206,7 @@ fn trace_of(row: &Row) -> Result<BatchTrace, LedgerError> {
         item_count: row.count("record_count")?,
         total: total.and_then(|total| u64::try_from(total).ok()),
         page_ids,
+        times: row.opt_json::<stats::Times>("stats")?.and_then(|stats| stats.times),
         source_now: row.time("source_now")?,
         committed_at: row.time("committed_at")?,
     })

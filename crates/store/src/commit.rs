@@ -4,16 +4,19 @@
 //! (INV-26). What needs no lock (compressing, hashing, sorting) is done before the transaction begins. A commit that
 //! is repeated with the same batch id finds its own row and changes nothing.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use patra_core::hash::Hash32;
 use patra_core::planted::{Defect, planted};
 use patra_core::ports::{BatchCommit, Committed, Counts, Lease, LedgerError, OpenBatch};
-use patra_core::record::dedupe;
+use patra_core::record::{NewRecord, dedupe};
 use patra_core::states::{BatchEvent, BatchState, TaskState};
 use patra_core::time::{Span, Timestamp};
 use serde_json::{Map, json};
+use zstd::bulk::Compressor;
 
+use crate::bisect::quarantine_refused;
 use crate::db::Tx;
 use crate::error::DbError;
 use crate::records::{PageOwner, store_records};
@@ -73,12 +76,14 @@ const UPDATE_RUN: &str = "-- run.progress
     UPDATE ing_task_run SET checkpoint = :checkpoint, stats = :stats, updated_at = :now WHERE id = :run";
 
 /// A page with everything done that needs no lock.
+#[derive(Clone)]
 pub(crate) struct Prepared {
-    batch: BatchCommit,
+    pub batch: BatchCommit,
     duplicates: usize,
     body: Option<PackedBody>,
 }
 
+#[derive(Clone)]
 struct PackedBody {
     hash: Hash32,
     whole: bool,
@@ -88,10 +93,9 @@ struct PackedBody {
 
 impl Prepared {
     pub async fn new(mut batch: BatchCommit) -> Result<Prepared, LedgerError> {
-        let refused = |record: &&patra_core::record::NewRecord| record.provider_id.contains('\0');
-        if let Some(record) = batch.records.iter().find(refused) {
-            return Err(LedgerError::Data { message: format!("the id {:?} holds NUL", record.provider_id) });
-        }
+        // No back-end may keep an id that another one cannot: PostgreSQL has no NUL in text.
+        let nul = |record: &NewRecord| record.provider_id.contains('\0').then(|| "the id holds NUL".to_owned());
+        quarantine_refused(&mut batch, nul)?;
         let duplicates = dedupe(&mut batch.records);
         batch.missing.sort();
         batch.missing.dedup();
@@ -107,9 +111,21 @@ impl Prepared {
     }
 }
 
+thread_local! {
+    /// Making a compressor costs more than packing a small page with it.
+    static COMPRESSOR: RefCell<std::io::Result<Compressor<'static>>> = RefCell::new(Compressor::new(ZSTD_LEVEL));
+}
+
+fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
+    COMPRESSOR.with_borrow_mut(|compressor| match compressor {
+        Ok(compressor) => compressor.compress(bytes),
+        Err(error) => Err(error.kind().into()),
+    })
+}
+
 fn pack(bytes: bytes::Bytes, whole: bool) -> Result<PackedBody, LedgerError> {
-    let packed = zstd::bulk::compress(&bytes, ZSTD_LEVEL);
-    let packed = packed.map_err(|error| LedgerError::Data { message: format!("a body did not compress: {error}") })?;
+    let refused = |error| LedgerError::Data { message: format!("a body did not compress: {error}") };
+    let packed = compress(&bytes).map_err(refused)?;
     Ok(PackedBody { hash: Hash32::of(&bytes), whole, bytes_raw: bytes.len(), packed })
 }
 
@@ -138,15 +154,7 @@ async fn commit_in(tx: &mut Tx, store: &Inner, lease: &Lease, page: &Prepared) -
     let succeeded = state.on(BatchEvent::Committed)?;
     let batch = &page.batch;
     let owner = BatchOwner::read(&row)?;
-    let at = PageOwner {
-        lease,
-        batch: batch.batch.id,
-        provenance: owner.provenance.as_str().into(),
-        entity: batch.entity.as_str().into(),
-        expr_hash: batch.expr_hash.to_string().into(),
-        mapping_hash: batch.mapping_hash,
-        now,
-    };
+    let at = page_owner(lease, batch, &owner, now);
     let mut counts = store_records(tx, store, &at, &batch.records).await?;
     counts.duplicate = page.duplicates as u64;
     counts.quarantined = batch.bad.len() as u64;
@@ -167,8 +175,25 @@ async fn commit_in(tx: &mut Tx, store: &Inner, lease: &Lease, page: &Prepared) -
     Ok(Committed { counts, repeated: false })
 }
 
+pub(crate) fn page_owner<'a>(
+    lease: &'a Lease,
+    batch: &BatchCommit,
+    owner: &BatchOwner,
+    now: Timestamp,
+) -> PageOwner<'a> {
+    PageOwner {
+        lease,
+        batch: batch.batch.id,
+        provenance: owner.provenance.as_str().into(),
+        entity: batch.entity.as_str().into(),
+        expr_hash: batch.expr_hash.to_string().into(),
+        mapping_hash: batch.mapping_hash,
+        now,
+    }
+}
+
 /// Only the holder of the task passes; its batch row must be the page that follows the last committed one.
-async fn fence(tx: &mut Tx, lease: &Lease, page: &Prepared, now: Timestamp) -> Result<Row, DbError> {
+pub(crate) async fn fence(tx: &mut Tx, lease: &Lease, page: &Prepared, now: Timestamp) -> Result<Row, DbError> {
     let batch = &page.batch.batch;
     let fenced = params! {
         pass_no: batch.pass_no,

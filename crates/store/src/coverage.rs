@@ -11,7 +11,7 @@ use patra_core::hash::Hash32;
 use patra_core::id::Id;
 use patra_core::plan::coverage::{Coverage, ReadSlice, Settling};
 use patra_core::planted::{Defect, planted};
-use patra_core::ports::{Lease, Namespace, PlanningView};
+use patra_core::ports::{Lease, Namespace, PlanningView, Walk};
 use patra_core::spec::snapshot::Operation;
 use patra_core::states::{SliceState, TaskState};
 use patra_core::time::{Span, Timestamp};
@@ -20,6 +20,7 @@ use patra_core::window::Window;
 use crate::db::Tx;
 use crate::error::DbError;
 use crate::plan::LIVE_PLAN;
+use crate::shared;
 use crate::step::ended;
 use crate::store::Inner;
 use crate::value::{Row, params};
@@ -65,16 +66,19 @@ pub(crate) const MOVE_CURSOR: &str = "-- cursor.move
         run_id = :run, batch_id = :batch, expr_hash = :expr_hash, updated_at = :now
      WHERE namespace_hash = :namespace AND version = :seen";
 const CONTROL: &str = "-- control.read
-    SELECT id, endpoint_name, paused, fuse_blown, reason, source_behind_us FROM ing_source_control
+    SELECT id, endpoint_name, paused, fuse_blown, reason, source_behind_us, updated_at FROM ing_source_control
      WHERE provenance_code = :provenance AND endpoint_name IN ('', :endpoint)";
 pub(crate) const QUEUED_COUNT: &str = "-- task.queued_count
     SELECT COUNT(*) AS queued FROM ing_task
      WHERE provenance_code = :provenance AND endpoint_name = :endpoint AND operation_code = :operation
        AND status_code = :queued";
 
+/// How long a measurement of the source's clock holds plans back.
+const BEHIND_LIFE: Span = Span::DAY;
+
 /// The cursor as stored.
-struct Cursor {
-    watermark: Timestamp,
+pub(crate) struct Cursor {
+    pub watermark: Timestamp,
     version: i64,
     observed_max: Option<Timestamp>,
     finished_to: Option<Timestamp>,
@@ -91,18 +95,31 @@ pub(crate) struct Mover {
     pub observed_max: Option<Timestamp>,
 }
 
-/// Walks the coverage from the watermark and moves it to the first gap; before and after when it moved.
+/// Walks the coverage from the watermark and moves it to the first gap, and the watermark shared with others as far as
+/// all of them are; before and after of its own when it moved.
 pub(crate) async fn walk(
     tx: &mut Tx,
     store: &Inner,
-    namespace: &Namespace,
-    (origin, lag): (Timestamp, Span),
+    walk: &Walk,
     mover: &Mover,
 ) -> Result<Option<(Timestamp, Timestamp)>, DbError> {
+    shared::lock(tx, walk).await?;
+    let moved = walk_own(tx, store, walk, mover).await?;
+    shared::follow(tx, store, walk).await?;
+    Ok(moved)
+}
+
+async fn walk_own(
+    tx: &mut Tx,
+    store: &Inner,
+    walk: &Walk,
+    mover: &Mover,
+) -> Result<Option<(Timestamp, Timestamp)>, DbError> {
+    let namespace = &walk.namespace;
     let hash = namespace.hash();
     // Locked before the slices are read: of two slices that finish together the second sees the first.
     let cursor = read_cursor(tx, LOCK_CURSOR, hash).await?;
-    let from = cursor.as_ref().map_or(origin, |cursor| cursor.watermark);
+    let from = cursor.as_ref().map_or(walk.origin, |cursor| cursor.watermark);
     // By itself a slice elsewhere cannot lengthen the prefix; the one that closes the gap finds it in the table.
     let elsewhere = mover.window.is_some_and(|window| from < window.from() || window.to() <= from);
     if elsewhere && !planted(Defect::WatermarkMaxEnd) {
@@ -110,7 +127,7 @@ pub(crate) async fn walk(
     }
     let slices = covered(tx, hash, from).await?;
     let waived = waived(tx, hash, from).await?;
-    let settling = Settling { lag, lookback: Span::ZERO };
+    let settling = Settling { lag: walk.settling_lag, lookback: Span::ZERO };
     let proven = Coverage::read(&slices, &[], settling).prefix_end(from);
     let next = planted_watermark(&slices, mover)
         .unwrap_or_else(|| Coverage::read(&slices, &waived, settling).prefix_end(from));
@@ -136,17 +153,17 @@ fn planted_watermark(slices: &[ReadSlice], mover: &Mover) -> Option<Timestamp> {
 }
 
 /// One move of the watermark.
-struct Step<'a> {
-    namespace: &'a Namespace,
-    hash: Hash32,
-    cause: String,
-    prev: Timestamp,
-    next: Timestamp,
-    cursor: Option<&'a Cursor>,
+pub(crate) struct Step<'a> {
+    pub namespace: &'a Namespace,
+    pub hash: Hash32,
+    pub cause: String,
+    pub prev: Timestamp,
+    pub next: Timestamp,
+    pub cursor: Option<&'a Cursor>,
 }
 
 /// The event, then the value.
-async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: &Mover) -> Result<(), DbError> {
+pub(crate) async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: &Mover) -> Result<(), DbError> {
     let seen = step.cursor.map_or(0, |cursor| cursor.version);
     let version = seen + 1;
     let now = tx.now();
@@ -272,7 +289,7 @@ async fn waived(tx: &mut Tx, namespace: Hash32, after: Timestamp) -> Result<Vec<
     rows.iter().map(|row| Ok(row.window()?)).collect()
 }
 
-async fn read_cursor(tx: &mut Tx, text: &'static str, namespace: Hash32) -> Result<Option<Cursor>, DbError> {
+pub(crate) async fn read_cursor(tx: &mut Tx, text: &'static str, namespace: Hash32) -> Result<Option<Cursor>, DbError> {
     let Some(row) = tx.row("ing_cursor", text, params! { namespace: namespace }).await? else {
         return Ok(None);
     };
@@ -284,15 +301,10 @@ async fn read_cursor(tx: &mut Tx, text: &'static str, namespace: Hash32) -> Resu
     }))
 }
 
-pub(crate) async fn reconcile(
-    store: Arc<Inner>,
-    namespace: Namespace,
-    settling_lag: Span,
-    origin: Timestamp,
-) -> Result<bool, DbError> {
+pub(crate) async fn reconcile(store: Arc<Inner>, again: Arc<Walk>) -> Result<bool, DbError> {
     store.fail.hit("reconcile.begin")?;
     let mut tx = store.db.write().await?;
-    let mut result = walk(&mut tx, &store, &namespace, (origin, settling_lag), &Mover::default()).await;
+    let mut result = walk(&mut tx, &store, &again, &Mover::default()).await;
     if let Err(struck) = store.fail.hit("reconcile.commit") {
         result = Err(struck.into());
     }
@@ -301,11 +313,12 @@ pub(crate) async fn reconcile(
 
 pub(crate) async fn planning_view(store: Arc<Inner>, namespace: Namespace) -> Result<PlanningView, DbError> {
     let mut tx = store.db.read().await?;
-    let result = view_in(&mut tx, &namespace).await;
+    let now = tx.now();
+    let result = view_in(&mut tx, &namespace, now).await;
     ended(tx, result).await
 }
 
-async fn view_in(tx: &mut Tx, namespace: &Namespace) -> Result<PlanningView, DbError> {
+async fn view_in(tx: &mut Tx, namespace: &Namespace, now: Timestamp) -> Result<PlanningView, DbError> {
     let hash = namespace.hash();
     let cursor = read_cursor(tx, READ_CURSOR, hash).await?;
     let finished_to = cursor.as_ref().and_then(|cursor| cursor.finished_to);
@@ -332,7 +345,12 @@ async fn view_in(tx: &mut Tx, namespace: &Namespace) -> Result<PlanningView, DbE
         if row.int("paused")? != 0 || row.int("fuse_blown")? != 0 {
             view.paused = Some(row.opt_text("reason")?.unwrap_or("paused").to_owned());
         }
-        view.source_behind = view.source_behind.max(Span::from_micros(row.int("source_behind_us")?));
+        // An old or future one says more about our clock than about the source's, and what it holds back is not asked
+        // for, so nobody would ever measure again.
+        let age = now.since(row.time("updated_at")?);
+        if Span::ZERO <= age && age <= BEHIND_LIFE {
+            view.source_behind = view.source_behind.max(Span::from_micros(row.int("source_behind_us")?));
+        }
     }
     Ok(view)
 }

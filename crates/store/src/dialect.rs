@@ -3,7 +3,7 @@
 //! A statement is one text for all of them. `:name` becomes a placeholder; `{...}` is one of:
 //! `{rows:n}` (as many rows of n placeholders as are bound), `{list}` (placeholders of an IN list),
 //! `{upsert:key;columns}` and `{insert_new:key}` (the tail of an INSERT that meets an existing key),
-//! `{for_update}` (keeps the rows as they are until the commit), `{skip_locked}` (the same, passing over rows that
+//! `{limit:name}` (as many rows as the parameter says), `{for_update}` (keeps the rows as they are until the commit), `{skip_locked}` (the same, passing over rows that
 //! another transaction holds).
 
 use std::fmt::Write as _;
@@ -107,6 +107,15 @@ impl Dialect {
                 let first = key.split(',').next().unwrap_or(key).trim();
                 format!("ON DUPLICATE KEY UPDATE {first} = {first}")
             }
+        }
+    }
+
+    /// What follows the parameter of a LIMIT.
+    pub fn limit_tail(self) -> &'static str {
+        match self {
+            // SQLite plans for the value of a bare parameter and prepares the statement anew at every use.
+            Dialect::Sqlite => " + 0",
+            Dialect::Postgres | Dialect::Mysql => "",
         }
     }
 

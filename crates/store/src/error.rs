@@ -44,7 +44,6 @@ impl DbError {
         match self {
             DbError::Ledger(error) => error,
             DbError::Data(message) => LedgerError::Data { message },
-            DbError::Unique(message) if step == "commit_batch" => LedgerError::Data { message },
             DbError::Busy(message)
             | DbError::Unique(message)
             | DbError::Unavailable(message)

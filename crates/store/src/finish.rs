@@ -6,16 +6,18 @@
 use std::sync::Arc;
 
 use patra_core::id::Id;
-use patra_core::ports::{Finished, Lease, LedgerError, SliceOutcome};
-use patra_core::spec::snapshot::Operation;
+use patra_core::plan::build::walk_of;
+use patra_core::ports::{CutAtPrefix, Finished, Lease, LedgerError, SliceOutcome};
 use patra_core::states::{PlanEvent, PlanState, RunEvent, SliceEvent, SliceState, TaskEvent, TaskState};
 use patra_core::time::{Span, Timestamp};
-use serde_json::{Map, Value, json};
+use patra_core::window::Window;
+use serde_json::{Map, Value};
 
 use crate::coverage::{Mover, cover_parents, walk};
 use crate::db::Tx;
 use crate::error::DbError;
 use crate::plan;
+use crate::prefix;
 use crate::rows::{RunEnd, end_run, skip_open_batches};
 use crate::stats;
 use crate::step::ended;
@@ -27,7 +29,8 @@ pub(crate) const END_TASK: &str = "-- task.end
         lease_epoch = lease_epoch + :bump, updated_at = :now
      WHERE id = :task AND lease_epoch = :epoch AND run_uuid = :run_uuid AND status_code = :running";
 pub(crate) const TASK_END: &str = "-- task.ended
-    SELECT id, status_code, run_uuid, schedule_instance_id, expr_hash FROM ing_task WHERE id = :task";
+    SELECT id, plan_id, slice_id, status_code, run_uuid, schedule_instance_id, expr_hash FROM ing_task
+     WHERE id = :task";
 const SLICE_STATE: &str = "-- slice.state
     SELECT id, status_code, window_from, window_to, part, slice_no FROM ing_plan_slice WHERE id = :slice";
 const END_SLICE: &str = "-- slice.end
@@ -87,8 +90,8 @@ impl<'a> Ending<'a> {
                 remarks: Some(remarks),
                 ..plain
             },
-            SliceOutcome::Partial { reason } => Ending { reason: Some(reason), ..plain },
-            SliceOutcome::Failed { class, reason } => Ending {
+            SliceOutcome::Partial { reason, .. } => Ending { reason: Some(reason), ..plain },
+            SliceOutcome::Failed { class, reason, .. } => Ending {
                 task: TaskEvent::Failed,
                 slice: SliceEvent::Failed,
                 run: RunEvent::Failed,
@@ -111,26 +114,44 @@ pub(crate) async fn once(store: Arc<Inner>, lease: Lease, outcome: Arc<SliceOutc
 
 async fn finish_in(tx: &mut Tx, store: &Inner, lease: &Lease, outcome: &SliceOutcome) -> Result<Finished, DbError> {
     let now = tx.now();
-    let ending = Ending::of(outcome);
+    let mut ending = Ending::of(outcome);
     store.fail.hit("t2.fence")?;
     if !end_task(tx, lease, &ending, now).await? {
         return finished_before(tx, lease, TaskState::Running.on(ending.task)?).await;
     }
+    let whole = ending.slice;
+    let cut = cut_of(outcome);
+    if cut.is_some() {
+        ending.slice = SliceEvent::Split;
+    }
     let slice = end_slice(tx, lease, &ending, now).await?;
+    if let Some(cut) = cut {
+        prefix::insert_ended_children(tx, lease, &slice, cut, (whole, ending.reason), now).await?;
+    }
     store.fail.hit("t2.plan")?;
     let plan_completed = close_in_plan(tx, lease.plan, now).await?;
     store.fail.hit("t2.walk")?;
-    let moved = match outcome {
-        SliceOutcome::Succeeded { source_behind, settling_lag, .. } => {
+    let moved = match (outcome, cut) {
+        (SliceOutcome::Succeeded { source_behind, .. }, _) => {
             if slice.part {
                 cover_parents(tx, lease.slice, now).await?;
             }
-            credit(tx, store, lease, &slice, (*source_behind, *settling_lag)).await?
+            credit(tx, store, lease, &slice, (slice.row.window()?, *source_behind)).await?
         }
-        SliceOutcome::Partial { .. } | SliceOutcome::Failed { .. } => None,
+        (_, Some(CutAtPrefix { proven, .. })) => {
+            credit(tx, store, lease, &slice, (proven.slice.window, proven.source_behind)).await?
+        }
+        (SliceOutcome::Partial { .. } | SliceOutcome::Failed { .. }, None) => None,
     };
     store.fail.hit("t2.commit")?;
     Ok(Finished { moved, plan_completed })
+}
+
+fn cut_of(outcome: &SliceOutcome) -> Option<&CutAtPrefix> {
+    match outcome {
+        SliceOutcome::Succeeded { .. } => None,
+        SliceOutcome::Partial { prefix, .. } | SliceOutcome::Failed { prefix, .. } => prefix.as_deref(),
+    }
 }
 
 /// Ends the task; false when the lease is not ours any more.
@@ -166,11 +187,22 @@ pub(crate) async fn end_slice(
     skip_open_batches(tx, lease.task, ending.reason.unwrap_or("FINISHED")).await?;
     let end = RunEnd { reason: ending.reason, error: ending.error };
     end_run(tx, lease.run, ending.run, end, now).await?;
-    let row = tx.row("ing_plan_slice", SLICE_STATE, params! { slice: lease.slice }).await?;
-    let row = row.ok_or_else(|| LedgerError::Missing { what: format!("slice {}", lease.slice) })?;
+    close_slice(tx, lease.task, lease.slice, ending, now).await
+}
+
+/// The slice itself, with the sums of the runs of its task.
+pub(crate) async fn close_slice(
+    tx: &mut Tx,
+    task: Id,
+    slice: Id,
+    ending: &Ending<'_>,
+    now: Timestamp,
+) -> Result<EndedSlice, DbError> {
+    let row = tx.row("ing_plan_slice", SLICE_STATE, params! { slice: slice }).await?;
+    let row = row.ok_or_else(|| LedgerError::Missing { what: format!("slice {slice}") })?;
     let state = row.code("status_code", SliceState::from_code)?.on(ending.slice)?;
     let mut sums = Map::new();
-    for run in tx.rows("ing_task_run", RUN_STATS, params! { task: lease.task }).await? {
+    for run in tx.rows("ing_task_run", RUN_STATS, params! { task: task }).await? {
         stats::add(&mut sums, &run.opt_json("stats")?.unwrap_or_default());
     }
     let ended = params! {
@@ -180,7 +212,7 @@ pub(crate) async fn end_slice(
         stats: Value::Object(sums.clone()),
         remarks: ending.remarks,
         now: now,
-        slice: lease.slice,
+        slice: slice,
     };
     tx.execute(END_SLICE, ended).await?;
     let part = row.opt_text("part")?.is_some();
@@ -188,7 +220,7 @@ pub(crate) async fn end_slice(
 }
 
 /// One slice fewer is open; the last one completes the plan and frees its namespace.
-async fn close_in_plan(tx: &mut Tx, plan: Id, now: Timestamp) -> Result<bool, DbError> {
+pub(crate) async fn close_in_plan(tx: &mut Tx, plan: Id, now: Timestamp) -> Result<bool, DbError> {
     tx.execute(CLOSE_SLICES, params! { plan: plan, now: now }).await?;
     let row = tx.row("ing_plan", PLAN_STATE, params! { plan: plan }).await?;
     let row = row.ok_or_else(|| LedgerError::Missing { what: format!("plan {plan}") })?;
@@ -216,12 +248,12 @@ async fn close_in_plan(tx: &mut Tx, plan: Id, now: Timestamp) -> Result<bool, Db
 }
 
 /// The watermark moves as far as the coverage now reaches without a gap.
-async fn credit(
+pub(crate) async fn credit(
     tx: &mut Tx,
     store: &Inner,
     lease: &Lease,
     slice: &EndedSlice,
-    (source_behind, settling_lag): (Span, Span),
+    (window, source_behind): (Window, Span),
 ) -> Result<Option<(Timestamp, Timestamp)>, DbError> {
     let plan = plan::cached_in(tx, store, lease.plan).await?;
     let task = tx.row("ing_task", TASK_END, params! { task: lease.task }).await?;
@@ -234,20 +266,15 @@ async fn credit(
         now: tx.now(),
     };
     tx.execute(SOURCE_BEHIND, behind).await?;
-    let origin = match plan.namespace.operation {
-        Operation::Harvest => plan.spec.window.origin,
-        // These read what they were asked to read: their cursor begins where their first plan began.
-        Operation::Backfill | Operation::Update => plan.window.from(),
-    };
     let mover = Mover {
         instance: Some(task.id("schedule_instance_id")?),
         lease: Some(lease.clone()),
         batch: None,
-        window: Some(slice.row.window()?),
+        window: Some(window),
         expr_hash: Some(task.string("expr_hash")?),
         observed_max: stats::observed_max(&slice.sums),
     };
-    walk(tx, store, &plan.namespace, (origin, settling_lag), &mover).await
+    walk(tx, store, &walk_of(&plan), &mover).await
 }
 
 /// The same finish, run again: what it did the first time. Anyone else's end is a lost lease.
@@ -272,9 +299,4 @@ pub(crate) async fn ended_by_us(tx: &mut Tx, lease: &Lease, want: TaskState) -> 
         return Ok(false);
     }
     Ok(row.code("status_code", TaskState::from_code)? == want && row.uuid("run_uuid")? == lease.run_uuid)
-}
-
-/// For steps that only add to remarks.
-pub(crate) fn split_remark(reason: &str, children: usize) -> Value {
-    json!({ "reason": reason, "children": children })
 }

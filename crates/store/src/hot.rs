@@ -1,6 +1,8 @@
 //! Every statement whose cost must not grow with the ledger, with the index it must use.
 
-use crate::{claim, commit, coverage, finish, gate, inspect, outbox, outbox_kept, pass, plan, queue, records, rows};
+use crate::{
+    cancel, claim, commit, coverage, finish, gate, inspect, outbox, outbox_kept, pass, plan, queue, records, rows, shared,
+};
 
 /// (statement, index). `PK` is the primary key.
 pub(crate) const HOT: &[(&str, &str)] = &[
@@ -34,6 +36,8 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (records::RAISE_KEY, "PK"),
     (pass::NEW_PASS, "PK"),
     (pass::RELEASE, "PK"),
+    (cancel::CANCEL_TASK, "PK"),
+    (cancel::OPEN_TASKS, "idx_task_plan"),
     (finish::END_TASK, "PK"),
     (finish::TASK_END, "PK"),
     (finish::RUN_STATS, "uk_run_attempt"),
@@ -45,6 +49,7 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (coverage::WAIVED, "idx_waiver_ns"),
     (coverage::READ_CURSOR, "uk_cursor_hash"),
     (coverage::MOVE_CURSOR, "uk_cursor_hash"),
+    (shared::OF_ENDPOINT, "uk_cursor_ns"),
     (coverage::QUEUED_COUNT, "idx_task_claim"),
     (inspect::RECORD_OF_SOURCE, "uk_record"),
     (inspect::NEXT_SOURCE, "uk_record"),

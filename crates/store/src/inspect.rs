@@ -125,7 +125,7 @@ async fn list(store: Arc<Inner>, noun: Noun, filter: Arc<ListFilter>) -> Result<
 
 async fn list_in(tx: &mut Tx, noun: Noun, filter: &ListFilter) -> Result<Vec<Shown>, DbError> {
     let table = table_of(noun);
-    let columns = tx.schema().await?.remove(table).unwrap_or_default();
+    let columns = tx.schema().await?.get(table).cloned().unwrap_or_default();
     let mut conditions = Vec::new();
     let mut values = Vec::new();
     for (column, value) in restrictions(noun, filter) {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use patra_core::id::Id;
 use patra_core::ports::{
-    BatchCommit, Claim, Committed, Finished, Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass,
-    NewPlan, PlanView, PlanningView, Published, Release, SliceOutcome, Split,
+    BatchCommit, Cancelled, Claim, Committed, Finished, Intervention, Lease, Leased, Ledger, LedgerError, Namespace,
+    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split, Walk,
 };
 use patra_core::time::{Span, Timestamp};
 
@@ -14,7 +14,7 @@ use crate::db::Tx;
 use crate::error::DbError;
 use crate::store::{Inner, Store};
 use crate::value::params;
-use crate::{claim, commit, coverage, finish, pass, plan, worker};
+use crate::{cancel, claim, commit, coverage, finish, pass, plan, split, waive, worker};
 
 const ID_LIST: &str = "-- batch.id_list
     SELECT id, id_list FROM ing_task_run_batch WHERE id = :batch";
@@ -30,6 +30,15 @@ impl Ledger for Store {
         self.retried("lease_worker_slot", move |store| {
             let owner = owner.clone();
             async move { worker::lease(&store.db, &owner, ttl).await }
+        })
+        .await
+    }
+
+    async fn renew_worker_slot(&self, owner: &str, slot: u16, ttl: Span) -> Result<(), LedgerError> {
+        let owner: Arc<str> = owner.into();
+        self.retried("renew_worker_slot", move |store| {
+            let owner = owner.clone();
+            async move { worker::renew(&store.db, &owner, slot, ttl).await }
         })
         .await
     }
@@ -72,9 +81,7 @@ impl Ledger for Store {
     }
 
     async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError> {
-        let lease = lease.clone();
-        let page = Arc::new(commit::Prepared::new(batch).await?);
-        self.retried("commit_batch", move |store| commit::once(store, lease.clone(), page.clone())).await
+        self.commit_page(lease, commit::Prepared::new(batch).await?).await
     }
 
     async fn id_list(&self, batch: Id) -> Result<Vec<String>, LedgerError> {
@@ -97,19 +104,35 @@ impl Ledger for Store {
     }
 
     async fn split_slice(&self, lease: &Lease, split: Split) -> Result<(), LedgerError> {
-        let (lease, split) = (lease.clone(), Arc::new(split));
-        self.retried("split_slice", move |store| pass::split(store, lease.clone(), split.clone())).await
+        let (lease, cut) = (lease.clone(), Arc::new(split));
+        self.retried("split_slice", move |store| split::split(store, lease.clone(), cut.clone())).await
     }
 
-    async fn reconcile(
-        &self,
-        namespace: &Namespace,
-        settling_lag: Span,
-        origin: Timestamp,
-    ) -> Result<bool, LedgerError> {
-        let namespace = namespace.clone();
-        self.retried("reconcile", move |store| coverage::reconcile(store, namespace.clone(), settling_lag, origin))
-            .await
+    async fn cancel_task(&self, task: Id, act: &Intervention) -> Result<Cancelled, LedgerError> {
+        let act = Arc::new(act.clone());
+        self.retried("cancel_task", move |store| cancel::task(store, task, act.clone())).await
+    }
+
+    async fn cancel_plan(&self, plan: Id, act: &Intervention) -> Result<u64, LedgerError> {
+        let act = Arc::new(act.clone());
+        let mut all = 0;
+        loop {
+            let some = self.retried("cancel_plan", |store| cancel::some_of_plan(store, plan, act.clone())).await?;
+            if some == 0 {
+                return Ok(all);
+            }
+            all += some;
+        }
+    }
+
+    async fn waive(&self, waiver: NewWaiver) -> Result<Option<(Timestamp, Timestamp)>, LedgerError> {
+        let waiver = Arc::new(waiver);
+        self.retried("waive", move |store| waive::waive(store, waiver.clone())).await
+    }
+
+    async fn reconcile(&self, walk: &Walk) -> Result<bool, LedgerError> {
+        let walk = Arc::new(walk.clone());
+        self.retried("reconcile", move |store| coverage::reconcile(store, walk.clone())).await
     }
 }
 

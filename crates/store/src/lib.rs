@@ -5,6 +5,8 @@
 //! nothing behind. Reading order: `plan` publishes, `claim` leases, `commit` is T1, `finish` is T2,
 //! `coverage` moves the watermark, `outbox` hands changes to the relay.
 
+mod bisect;
+mod cancel;
 mod claim;
 mod commit;
 #[cfg(test)]
@@ -24,16 +26,21 @@ mod outbox;
 mod outbox_kept;
 mod pass;
 mod plan;
+mod prefix;
 mod queue;
 mod records;
 mod registry;
 mod rows;
+mod shared;
+mod split;
 mod sql;
 mod stats;
 mod step;
 mod store;
 mod value;
+mod waive;
 mod worker;
 
 pub use error::StoreError;
-pub use store::{Durability, Options, Store, Time};
+pub use store::{Durability, Options, Store, Time, shown};
+pub use worker::worker_name;

@@ -72,7 +72,7 @@ pub(crate) async fn pending(db: &Db, migrations: &[Migration]) -> Result<Vec<Mig
 
 async fn missing(tx: &mut Tx, migrations: &[Migration]) -> Result<Vec<Migration>, StoreError> {
     let asking = |error: DbError| refused(0, "read", &error);
-    if !tx.schema().await.map_err(asking)?.contains_key(TABLE) {
+    if !tx.read_schema().await.map_err(asking)?.contains_key(TABLE) {
         return Ok(migrations.to_vec());
     }
     let mut applied = Vec::new();

@@ -36,7 +36,7 @@ const WAITING_SHARDS: &str = "-- outbox.shards
     SELECT s.shard_no, s.lease_epoch FROM ing_outbox_shard s
      WHERE s.leased_until < :now
        AND EXISTS (SELECT 1 FROM ing_outbox o WHERE o.status_code = 'PENDING' AND o.shard_no = s.shard_no)
-     ORDER BY s.served_at, s.shard_no LIMIT :limit";
+     ORDER BY s.served_at, s.shard_no {limit:limit}";
 pub(crate) const TAKE_SHARD: &str = "-- outbox.take_shard
     UPDATE ing_outbox_shard SET owner = :who, lease_epoch = lease_epoch + 1, leased_until = :until, served_at = :now
      WHERE shard_no = :shard AND lease_epoch = :epoch AND leased_until < :now";
@@ -56,7 +56,7 @@ pub(crate) const WAITING: &str = "-- outbox.waiting
      WHERE o.status_code = 'PENDING' AND o.shard_no = :shard
        AND NOT EXISTS (SELECT 1 FROM ing_outbox e
           WHERE e.record_id = o.record_id AND e.version_no < o.version_no AND e.status_code = 'PENDING')
-     ORDER BY o.id LIMIT :limit";
+     ORDER BY o.id {limit:limit}";
 /// The state is compared in a way that no index can serve, or SQLite would walk all waiting rows.
 pub(crate) const SENT: &str = "-- outbox.sent
     UPDATE ing_outbox SET status_code = 'SENT', sent_at = :now WHERE id IN ({list}) AND status_code NOT IN ('SENT', 'PARKED')";

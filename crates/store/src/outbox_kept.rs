@@ -20,16 +20,16 @@ const COUNT: &str = "-- outbox.count
 pub(crate) const SENT_ROWS: &str = "-- outbox.sent_rows
     SELECT id, event_id, sent_at FROM ing_outbox
      WHERE status_code = 'SENT' AND shard_no = :shard AND id >= :first AND id < :end
-     ORDER BY id LIMIT :limit";
+     ORDER BY id {limit:limit}";
 pub(crate) const OLD_ROWS: &str = "-- outbox.old_rows
     SELECT id FROM ing_outbox
      WHERE status_code = 'SENT' AND shard_no = :shard AND id < :end AND sent_at < :before
-     ORDER BY id LIMIT :limit";
+     ORDER BY id {limit:limit}";
 pub(crate) const DELETE: &str = "-- outbox.purge
     DELETE FROM ing_outbox WHERE id IN ({list}) AND status_code NOT IN ('PENDING', 'PARKED')";
 pub(crate) const PARKED_ROWS: &str = "-- outbox.parked_rows
     SELECT id FROM ing_outbox WHERE status_code = 'PARKED' AND shard_no = :shard AND id >= :first
-     ORDER BY id LIMIT :limit";
+     ORDER BY id {limit:limit}";
 pub(crate) const VERSIONS: &str = "-- outbox.versions
     SELECT o.id FROM ing_record r JOIN ing_outbox o ON o.record_id = r.id
      WHERE r.provenance_code = :provenance AND r.endpoint_name = :entity AND r.provider_id = :provider_id";

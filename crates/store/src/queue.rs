@@ -43,18 +43,18 @@ pub(crate) const DUE: &str = "-- task.due
      WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
        AND operation_code = :operation AND priority = :priority AND scheduled_at <= :now
        AND plan_id NOT IN ({list})
-     ORDER BY scheduled_at, id LIMIT :limit {skip_locked}";
+     ORDER BY scheduled_at, id {limit:limit} {skip_locked}";
 pub(crate) const EXPIRED: &str = "-- task.expired
     SELECT id, lease_epoch, status_code, plan_id, provenance_code, endpoint_name, operation_code FROM ing_task
      WHERE status_code = :running AND leased_until < :now
-     ORDER BY leased_until LIMIT :limit {skip_locked}";
+     ORDER BY leased_until {limit:limit} {skip_locked}";
 pub(crate) const NEXT_QUEUED: &str = "-- task.next_queued
     SELECT MIN(scheduled_at) AS due_at FROM ing_task
      WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
        AND operation_code = :operation AND priority = :priority";
 pub(crate) const LEASES: &str = "-- task.leases
     SELECT leased_until AS due_at, provenance_code, endpoint_name FROM ing_task
-     WHERE status_code = :running AND leased_until IS NOT NULL ORDER BY leased_until LIMIT :limit";
+     WHERE status_code = :running AND leased_until IS NOT NULL ORDER BY leased_until {limit:limit}";
 pub(crate) const PLAN_FORMAT: &str = "-- plan.format
     SELECT id, format_version FROM ing_plan WHERE id = :plan";
 const STOPPED: &str = "-- control.stopped

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use patra_core::ports::{Cell, DictionaryRows, LedgerError, NewVersion, Registry, RegistryRow, StoredVersion};
 use patra_core::time::Timestamp;
 
-use crate::db::Tx;
+use crate::db::{Schema, Tx};
 use crate::error::DbError;
 use crate::step::ended;
 use crate::store::{Inner, Store};
@@ -45,8 +45,6 @@ const HISTORY: &str = "-- registry.history
      ORDER BY registry_version DESC";
 const ALL: &str = "-- registry.all
     SELECT * FROM reg_provenance WHERE endpoint_name = '' ORDER BY provenance_code, registry_version DESC";
-
-type Schema = BTreeMap<String, Vec<String>>;
 
 #[async_trait]
 impl Registry for Store {
@@ -169,12 +167,12 @@ async fn insert_row(
 
 /// The `reg_*` tables that carry versions, with their columns.
 async fn registry_tables(tx: &mut Tx) -> Result<Schema, DbError> {
-    let mut schema = tx.schema().await?;
+    let schema = tx.schema().await?;
     let is_registry = |table: &str, columns: &[String]| {
         table.starts_with("reg_") && COMMON.iter().all(|common| columns.iter().any(|column| column == common))
     };
-    schema.retain(|table, columns| is_registry(table, columns));
-    Ok(schema)
+    let tables = schema.iter().filter(|(table, columns)| is_registry(table, columns));
+    Ok(tables.map(|(table, columns)| (table.clone(), columns.clone())).collect())
 }
 
 fn unknown(name: &str) -> DbError {

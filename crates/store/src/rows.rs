@@ -19,6 +19,8 @@ const INSERT_SLICES: &str = "-- slice.insert
         namespace_hash, slice_no, slice_signature_hash, slice_spec, expr_hash, expr_snapshot, window_from, window_to,
         part, status_code, created_at, updated_at)
     VALUES {rows:18}";
+const END_BORN: &str = "-- slice.end_born
+    UPDATE ing_plan_slice SET reason = :reason, read_at = :read_at WHERE id = :slice";
 const INSERT_TASKS: &str = "-- task.insert
     INSERT INTO ing_task (id, schedule_instance_id, plan_id, slice_id, provenance_code, endpoint_name, operation_code,
         credential_id, params, first_token, idempotent_key, expr_hash, priority, status_code, scheduled_at,
@@ -58,56 +60,88 @@ pub(crate) async fn insert_slices(
     now: Timestamp,
 ) -> Result<(), DbError> {
     let state = SliceState::Pending.on(SliceEvent::Dispatched)?;
-    let mut rows = Vec::with_capacity(slices.len() * 18);
-    for slice in slices {
-        rows.extend([
-            slice.id.into(),
-            lineage.plan.into(),
-            parent.into(),
-            lineage.provenance.clone().into(),
-            lineage.endpoint.clone().into(),
-            lineage.operation.clone().into(),
-            lineage.namespace_hash.into(),
-            slice.slice_no.into(),
-            slice.signature_hash.to_string().into(),
-            (&slice.slice_spec).into(),
-            slice.expr_hash.to_string().into(),
-            (&slice.expr).into(),
-            slice.window.from().into(),
-            slice.window.to().into(),
-            part_value(slice.part.as_ref()),
-            state.code().into(),
-            now.into(),
-            now.into(),
-        ]);
-    }
+    let rows = slices.iter().flat_map(|slice| slice_row(lineage, parent, slice, state, now)).collect();
     tx.execute_rows(INSERT_SLICES, 18, rows).await?;
-    let mut rows: Vec<Value> = Vec::with_capacity(slices.len() * 17);
-    for slice in slices {
-        let task = &slice.task;
-        rows.extend([
-            task.id.into(),
-            lineage.instance.into(),
-            lineage.plan.into(),
-            slice.id.into(),
-            lineage.provenance.clone().into(),
-            lineage.endpoint.clone().into(),
-            lineage.operation.clone().into(),
-            task.credential.as_deref().into(),
-            (&task.params).into(),
-            task.first_token.as_str().into(),
-            task.idempotent_key.into(),
-            slice.expr_hash.to_string().into(),
-            // The claim asks for each of the nine priorities in turn.
-            task.priority.clamp(1, 9).into(),
-            TaskState::Queued.code().into(),
-            task.scheduled_at.into(),
-            now.into(),
-            now.into(),
-        ]);
-    }
+    let rows = slices.iter().flat_map(|slice| task_row(lineage, slice, now)).collect();
     tx.execute_rows(INSERT_TASKS, 17, rows).await?;
     Ok(())
+}
+
+/// How a slice ended that was read with its parent and has no task of its own.
+pub(crate) struct BornEnded<'a> {
+    pub event: SliceEvent,
+    pub reason: Option<&'a str>,
+    pub read_at: Option<Timestamp>,
+}
+
+/// A child that ends in the transaction it is born in.
+pub(crate) async fn insert_ended(
+    tx: &mut Tx,
+    lineage: &Lineage,
+    parent: Id,
+    slice: &NewSlice,
+    end: BornEnded<'_>,
+    now: Timestamp,
+) -> Result<(), DbError> {
+    let state = SliceState::Pending.on(end.event)?;
+    let row = slice_row(lineage, Some(parent), slice, state, now);
+    tx.execute_rows(INSERT_SLICES, 18, row.into()).await?;
+    let ended = params! { reason: end.reason, read_at: end.read_at, slice: slice.id };
+    tx.execute(END_BORN, ended).await?;
+    Ok(())
+}
+
+fn slice_row(
+    lineage: &Lineage,
+    parent: Option<Id>,
+    slice: &NewSlice,
+    state: SliceState,
+    now: Timestamp,
+) -> [Value; 18] {
+    [
+        slice.id.into(),
+        lineage.plan.into(),
+        parent.into(),
+        lineage.provenance.clone().into(),
+        lineage.endpoint.clone().into(),
+        lineage.operation.clone().into(),
+        lineage.namespace_hash.into(),
+        slice.slice_no.into(),
+        slice.signature_hash.to_string().into(),
+        (&slice.slice_spec).into(),
+        slice.expr_hash.to_string().into(),
+        (&slice.expr).into(),
+        slice.window.from().into(),
+        slice.window.to().into(),
+        part_value(slice.part.as_ref()),
+        state.code().into(),
+        now.into(),
+        now.into(),
+    ]
+}
+
+fn task_row(lineage: &Lineage, slice: &NewSlice, now: Timestamp) -> [Value; 17] {
+    let task = &slice.task;
+    [
+        task.id.into(),
+        lineage.instance.into(),
+        lineage.plan.into(),
+        slice.id.into(),
+        lineage.provenance.clone().into(),
+        lineage.endpoint.clone().into(),
+        lineage.operation.clone().into(),
+        task.credential.as_deref().into(),
+        (&task.params).into(),
+        task.first_token.as_str().into(),
+        task.idempotent_key.into(),
+        slice.expr_hash.to_string().into(),
+        // The claim asks for each of the nine priorities in turn.
+        task.priority.clamp(1, 9).into(),
+        TaskState::Queued.code().into(),
+        task.scheduled_at.into(),
+        now.into(),
+        now.into(),
+    ]
 }
 
 /// What a batch row repeats of its task.

@@ -142,6 +142,12 @@ fn write_fragment(fragment: &str, count: usize, sql: &mut Writer, slots: &mut Ve
             sql.text.push_str(&dialect.upsert(key, columns));
         }
         "insert_new" => sql.text.push_str(&dialect.insert_new(argument)),
+        "limit" => {
+            sql.text.push_str("LIMIT ");
+            sql.placeholder();
+            sql.text.push_str(dialect.limit_tail());
+            slots.push(Slot::Name(argument.to_owned()));
+        }
         "skip_locked" => sql.text.push_str(dialect.skip_locked()),
         "for_update" => sql.text.push_str(dialect.for_update()),
         other => panic!("statement fragment {other} does not exist"),
@@ -164,9 +170,10 @@ mod tests {
         let name = |name: &str| Slot::Name(name.to_owned());
         assert_eq!(rendered.slots, [Slot::Values, name("x"), name("y_2"), name("x")]);
         assert_eq!(&*render(Dialect::Sqlite, "IN ({list})", 3).sql, "IN (?, ?, ?)");
-        let text = "IN ({list}) AND x = :x AND y = :x {for_update}";
-        assert_eq!(&*render(Dialect::Postgres, text, 2).sql, "IN ($1, $2) AND x = $3 AND y = $4 FOR UPDATE");
-        assert_eq!(&*render(Dialect::Mysql, text, 2).sql, "IN (?, ?) AND x = ? AND y = ? FOR UPDATE");
+        let text = "IN ({list}) AND x = :x AND y = :x {limit:most} {for_update}";
+        assert_eq!(&*render(Dialect::Sqlite, text, 1).sql, "IN (?) AND x = ? AND y = ? LIMIT ? + 0 ");
+        assert_eq!(&*render(Dialect::Postgres, text, 2).sql, "IN ($1, $2) AND x = $3 AND y = $4 LIMIT $5 FOR UPDATE");
+        assert_eq!(&*render(Dialect::Mysql, text, 2).sql, "IN (?, ?) AND x = ? AND y = ? LIMIT ? FOR UPDATE");
         assert_eq!(&*numbered(Dialect::Postgres, "a = ? AND b = ?"), "a = $1 AND b = $2");
     }
 

@@ -5,12 +5,20 @@
 
 use patra_core::ports::{BatchCommit, Counts};
 use patra_core::time::Timestamp;
+use serde::Deserialize;
 use serde_json::{Map, Number, Value, json};
 
 const MAX_LATENCY: &str = "maxLatencyMs";
 const AVG_LATENCY: &str = "avgLatencyMs";
 const LATENCY: &str = "latencyMs";
 const OBSERVED_MAX: &str = "observedMax";
+
+/// What a resumed reading needs of the `stats` of a batch.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Times {
+    #[serde(default)]
+    pub times: Option<(Timestamp, Timestamp)>,
+}
 
 /// `stats` of a batch: what the executor measured, and what became of the page's records.
 pub(crate) fn of_batch(batch: &BatchCommit, counts: &Counts, missing: usize) -> Map<String, Value> {
@@ -29,6 +37,9 @@ pub(crate) fn of_batch(batch: &BatchCommit, counts: &Counts, missing: usize) -> 
     stats.insert("hasNext".into(), batch.after_token.is_some().into());
     stats.insert("nextHint".into(), json!({ "token": batch.after_token }));
     stats.insert(OBSERVED_MAX.into(), json!(batch.observed_max));
+    if let Some(times) = batch.times {
+        stats.insert("times".into(), json!(times));
+    }
     stats
 }
 

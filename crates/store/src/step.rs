@@ -15,6 +15,8 @@ use crate::store::{Inner, Store};
 
 const TRIES_MAX: u32 = 6;
 const FIRST_WAIT: Span = Span::from_millis(5);
+/// Steps that make the slot live again.
+const SLOT_STEPS: [&str; 2] = ["lease_worker_slot", "renew_worker_slot"];
 
 impl Store {
     /// Runs `body` until it is known to have happened or to have failed. A crash inside is raised here.
@@ -26,6 +28,10 @@ impl Store {
     {
         let mut tries = 0;
         loop {
+            // Checked here and not where ids are made: what counts is that none is written.
+            if !self.inner.ids.is_live() && !SLOT_STEPS.contains(&step) {
+                return Err(LedgerError::SlotLost { slot: self.inner.ids.slot() });
+            }
             let error = match spawned(body(self.inner.clone())).await {
                 Ok(value) => return Ok(value),
                 Err(error) => error,

@@ -90,10 +90,10 @@ impl Store {
     /// Opens the database (`postgres://…`, `mysql://…`, `:memory:`, a path or `sqlite:path`; a file is created), brings
     /// its schema up to date and leases a worker slot.
     pub async fn open(place: &str, options: Options) -> Result<Arc<Store>, StoreError> {
-        let wrong = |error: DbError| StoreError::Open { place: without_password(place), message: error.message() };
+        let wrong = |error: DbError| StoreError::Open { place: shown(place), message: error.message() };
         let db = Db::open(place, &options).await.map_err(wrong)?;
         migrate::migrate(&db, migrate::list(db.dialect()), options.migrate).await?;
-        let owner = format!("{}-{:016x}", options.worker, options.seed);
+        let owner = worker::worker_name(&options.worker, options.seed);
         let slot = leased_slot(&db, &owner).await.map_err(|error| error.into_ledger("open"))?;
         let inner = Inner {
             db,
@@ -162,8 +162,8 @@ async fn leased_slot(db: &Db, owner: &str) -> Result<u16, DbError> {
     worker::lease(db, owner, SLOT_TTL).await
 }
 
-/// A URL as it may be shown.
-fn without_password(place: &str) -> String {
+/// A place as it may be shown: without password and options.
+pub fn shown(place: &str) -> String {
     let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
     match rest.rsplit_once('@') {
         Some((user, host)) => {

@@ -1,6 +1,7 @@
 //! Worker slots: a small number per process that keeps the ids of processes apart.
 
 use patra_core::id::SLOTS;
+use patra_core::ports::LedgerError;
 use patra_core::time::{Span, Timestamp};
 
 use crate::db::{Db, Tx};
@@ -15,6 +16,8 @@ const NEW: &str = "-- worker.new
 const TAKE: &str = "-- worker.take
     UPDATE ing_worker SET owner = :owner, leased_until = :until
      WHERE slot = :slot AND (owner = :owner OR (owner = :before AND leased_until < :now))";
+const RENEW: &str = "-- worker.renew
+    UPDATE ing_worker SET leased_until = :until WHERE slot = :slot AND owner = :owner";
 const FREE: &str = "-- worker.free
     UPDATE ing_worker SET leased_until = :now WHERE owner = :owner";
 
@@ -56,6 +59,23 @@ async fn lease_in(tx: &mut Tx, owner: &str, ttl: Span) -> Result<u16, DbError> {
         1 => Ok(slot.number),
         _ => Err(DbError::Busy("the worker slot was taken by someone else".into())),
     }
+}
+
+/// The name under which a store leases its slot.
+pub fn worker_name(worker: &str, seed: u64) -> String {
+    format!("{worker}-{seed:016x}")
+}
+
+/// A slot that ran out is still ours as long as nobody else has taken it.
+pub(crate) async fn renew(db: &Db, owner: &str, slot: u16, ttl: Span) -> Result<(), DbError> {
+    let mut tx = db.write().await?;
+    let renewed = params! { slot: u32::from(slot), owner: owner, until: tx.now().plus(ttl) };
+    let result = match tx.execute(RENEW, renewed).await {
+        Ok(1) => Ok(()),
+        Ok(_) => Err(LedgerError::SlotLost { slot }.into()),
+        Err(error) => Err(error),
+    };
+    ended(tx, result).await
 }
 
 pub(crate) async fn free(db: &Db, owner: &str) -> Result<(), DbError> {

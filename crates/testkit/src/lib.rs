@@ -3,6 +3,7 @@
 //! `patra demo`, the simulation and the crash sweep are all runs of a [`lab::Lab`]; what they prove is judged by
 //! `patra_checker`, which shares no code with the engine.
 
+pub mod clocks;
 pub mod lab;
 pub mod simulation;
 pub mod strike;

@@ -3,118 +3,30 @@
 //! Safety phase: faults of the sources, failpoints, kills and stops of processes, more than one process at a time.
 //! Progress phase: everything is healthy again, and what is owed must get done. Then the checker judges.
 
+mod options;
+
 use std::sync::Arc;
 
 use patra_checker::Verdict;
 use patra_core::failpoint::{Crashed, Failpoints};
 use patra_core::time::{Span, Timestamp};
 use patra_engine::notice::Silent;
-use patra_engine::settings::Settings;
+use patra_sim::Rng;
 use patra_sim::vtime::{Scheduler, Turn, VirtualTime};
-use patra_sim::{FaultLevel, Rng, Source};
 
-use crate::lab::{HISTORY_FROM, Lab, LabPlan, LabResult};
+use crate::clocks::{Liar, Lies};
+use crate::lab::{HISTORY_FROM, Lab, LabResult};
 use crate::strike::Dice;
 use crate::template;
+pub use options::Options;
 
 /// Every simulated run begins after this much history.
 pub const HISTORY: Span = Span::DAY.times(2);
 const LEASE: Span = Span::from_seconds(10);
+/// Clocks that lie may keep tasks from being due; the storm does not wait for them.
+const LYING_TURNS_MAX: u64 = 4_000;
 /// A run that takes more turns than this stands still.
 const TURNS_MAX: u64 = 400_000;
-
-/// Everything a seed decides.
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub seed: u64,
-    pub sources: Vec<Source>,
-    pub records: u64,
-    pub faults: FaultLevel,
-    pub workers: usize,
-    /// Processes at the same time; each has its own gate, so rates are judged only when there is one.
-    pub processes: usize,
-    /// One kill in so many turns; 0 is never.
-    pub kill_one_in: u64,
-    pub freeze_one_in: u64,
-    pub strike_one_in: u64,
-    pub rounds: u32,
-    pub page_size: u64,
-    pub caps: usize,
-    pub mutate_every: u32,
-    /// Caps also where a window cannot be cut: slices fail with OVERFLOW.
-    pub overflow: bool,
-    /// A situation of the simulators that is on from the start.
-    pub scenario: Option<&'static str>,
-    /// Further `--set` of the source.
-    pub set: Vec<(&'static str, &'static str)>,
-}
-
-impl Options {
-    pub fn of(seed: u64) -> Options {
-        let mut rng = Rng::for_parts(seed, &[0x51]);
-        let pick = |rng: &mut Rng, of: &[u64]| *rng.pick(of);
-        Options {
-            seed,
-            sources: vec![*rng.pick(&Source::ALL)],
-            records: 10 + rng.below(60),
-            faults: *rng.pick(&[FaultLevel::None, FaultLevel::Mild, FaultLevel::Storm]),
-            workers: 1 + rng.below(3) as usize,
-            processes: 1 + rng.below(2) as usize,
-            kill_one_in: pick(&mut rng, &[0, 0, 40, 150]),
-            freeze_one_in: pick(&mut rng, &[0, 0, 60, 200]),
-            strike_one_in: pick(&mut rng, &[0, 30, 120, 400]),
-            rounds: 1 + rng.below(3) as u32,
-            page_size: pick(&mut rng, &[2, 3, 7, 25]),
-            caps: pick(&mut rng, &[10, 25, 1_000]) as usize,
-            mutate_every: pick(&mut rng, &[0, 3, 9]) as u32,
-            overflow: false,
-            scenario: None,
-            set: Vec::new(),
-        }
-        .with_refusals(rng.below(2) == 0)
-    }
-
-    /// PM-11: detail requests with a missing id are refused whole.
-    pub fn with_refusals(self, on: bool) -> Options {
-        match on && self.sources == [Source::PubMed] {
-            true => Options { scenario: Some("PM-11"), set: vec![("detail.id_batch_size", "5")], ..self },
-            false => self,
-        }
-    }
-
-    fn lab_plan(&self, database: std::path::PathBuf) -> LabPlan {
-        let mut plan = LabPlan::new(self.seed, self.records, database);
-        plan.sources = self.sources.clone();
-        plan.faults = self.faults;
-        plan.history = HISTORY;
-        plan.workers = self.workers;
-        plan.settings = Settings { lease_ttl: LEASE, poll: Span::from_seconds(3), ..Settings::default() };
-        plan.mutate_every = self.mutate_every;
-        plan.scenarios = self.scenario.iter().map(|id| (*id).to_owned()).collect();
-        plan.set.extend(self.set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-        plan.set = vec![("pagination.size".into(), self.page_size.to_string()), ("window.slice".into(), self.slice())];
-        // A day of openFDA or an hour of Crossref cannot be cut any further: a small cap there is an OVERFLOW, rightly.
-        let fine =
-            self.overflow || !self.sources.iter().any(|source| matches!(source, Source::OpenFda | Source::Crossref));
-        if self.caps < 1_000 && fine {
-            plan.caps = self.sources.iter().map(|source| (*source, self.caps)).collect();
-            let cap = self.caps.to_string();
-            plan.set.push(("pagination.result_cap".into(), cap.clone()));
-            plan.set.push(("pagination.max_per_slice".into(), cap));
-        }
-        plan
-    }
-
-    pub fn with_overflow(self) -> Options {
-        Options { overflow: true, ..self }
-    }
-
-    /// Wide slices, so that a slice has pages enough for something to happen between them.
-    fn slice(&self) -> String {
-        let by_day = self.sources.iter().any(|source| matches!(source, Source::PubMed | Source::OpenFda));
-        if by_day { "P1D".into() } else { "PT12H".into() }
-    }
-}
 
 /// What a run came to.
 pub struct Report {
@@ -126,12 +38,19 @@ pub struct Report {
     pub end: Timestamp,
     /// Over everything the sources were asked and when: equal for equal seeds.
     pub log_hash: String,
+    /// Over every lease that was ever taken: who, when, at which epoch, and how it ended.
+    pub leases: String,
+    /// The latest time that is not in the future any source gave a record.
+    pub truth_to: i64,
 }
 
 impl Report {
-    /// Nothing is missing and nothing is wrong.
+    /// Nothing is missing, nothing is wrong, and nothing the sources hold lies above the watermark.
     pub fn ok(&self) -> bool {
-        self.verdict.ok && self.verdict.sources.iter().all(|source| source.watermark == source.watermark_truth)
+        let reached = |watermark: Option<i64>| watermark.is_some_and(|watermark| watermark > self.truth_to);
+        let sources = &self.verdict.sources;
+        self.verdict.ok
+            && sources.iter().all(|source| source.watermark == source.watermark_truth && reached(source.watermark))
     }
 
     /// What a person needs to look into a red seed.
@@ -152,7 +71,8 @@ impl Report {
                 format!("  {} watermark {:?} truth {:?}", source.source, source.watermark, source.watermark_truth)
             })
             .collect();
-        format!("{:?}\n{}\n{}", self.options, findings.join("\n"), marks.join("\n"))
+        let (findings, marks) = (findings.join("\n"), marks.join("\n"));
+        format!("{:?}\n{findings}\n{marks}, truth to {}", self.options, self.truth_to)
     }
 }
 
@@ -164,13 +84,15 @@ pub fn run(seed: u64) -> LabResult<Report> {
 /// Runs with given options; the database, the truth and the request log are kept in `keep`.
 pub fn run_with(options: Options, keep: Option<std::path::PathBuf>) -> LabResult<Report> {
     let folder = template::scratch()?;
-    let plan = options.lab_plan(template::database(&folder));
+    let liar = Liar::new(options.seed, options.lies, options.lie_scale);
+    let mut plan = options.lab_plan(template::database(&folder));
+    plan.clocks = liar.clocks();
     template::place(&plan)?;
     let time = VirtualTime::starting_at(HISTORY_FROM.plus(HISTORY));
     let dice = Arc::new(Dice::new(options.seed, options.strike_one_in, time.clone(), LEASE.times(2)));
     let lab = Lab::open_on(plan, time, Failpoints::with(dice.clone()), Arc::new(Silent))?;
-    let mut run =
-        Run { lab, rng: Rng::for_parts(options.seed, &[0x52]), options, dice, kills: 0, crashes: 0, turns: 0 };
+    let rng = Rng::for_parts(options.seed, &[0x52]);
+    let mut run = Run { lab, rng, options, dice, liar, kills: 0, crashes: 0, turns: 0 };
     run.safety()?;
     run.progress()?;
     if let Some(folder) = keep {
@@ -184,6 +106,7 @@ struct Run {
     rng: Rng,
     options: Options,
     dice: Arc<Dice>,
+    liar: Liar,
     kills: u64,
     crashes: u64,
     turns: u64,
@@ -219,11 +142,16 @@ impl Run {
             let actors = self.start(&mut scheduler);
             processes.push(actors);
         }
+        let until = self.turns + LYING_TURNS_MAX;
         loop {
             self.turns += 1;
+            if self.options.lies == Lies::Everyone && self.turns > until {
+                return Ok(());
+            }
             if self.turns > TURNS_MAX {
                 return Err(format!("no end after {TURNS_MAX} turns: {:?}", self.options));
             }
+            self.liar.between_turns(&self.lab.time, &self.lab.world);
             match scheduler.turn() {
                 Turn::Idle => return Ok(()),
                 Turn::Crashed(actor, _) => {
@@ -263,6 +191,7 @@ impl Run {
     fn progress(&mut self) -> LabResult<()> {
         self.dice.quiet();
         self.lab.world.lock().silence();
+        self.liar.heal(&self.lab.time);
         self.lab.time.jump(LEASE.times(3));
         self.lab.drain()?;
         for pause in [Span::ZERO, Span::DAY.times(6), Span::HOUR] {
@@ -274,7 +203,8 @@ impl Run {
 
     fn report(self) -> LabResult<Report> {
         let mut input = self.lab.check_input()?;
-        if self.options.processes > 1 || self.crashes + self.kills > 0 {
+        input.steady_clock = self.options.lies != Lies::Everyone;
+        if self.options.processes > 1 || self.crashes + self.kills > 0 || !input.steady_clock {
             // Two processes with a gate each may exceed the rate together; a shared gate is another store's matter.
             input.rules.iter_mut().for_each(|rules| rules.rates.clear());
         }
@@ -284,6 +214,9 @@ impl Run {
             .map(|row| format!("{} {} {}", row.at_us, row.path_query, row.response_sha256))
             .collect();
         let log_hash = patra_core::hash::Hash32::of(asked.join("\n").as_bytes()).to_string();
+        let end = self.lab.now().micros();
+        let past = input.truth.iter().map(|row| row.updated_at).filter(|at| *at <= end);
+        let leases = self.lab.leases()?;
         let verdict = self.lab.judge(&input);
         Ok(Report {
             end: self.lab.now(),
@@ -291,7 +224,9 @@ impl Run {
             kills: self.kills,
             crashes: self.crashes,
             strikes: self.dice.fired(),
+            truth_to: past.max().unwrap_or(i64::MIN),
             log_hash,
+            leases,
             options: self.options,
         })
     }

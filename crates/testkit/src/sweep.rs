@@ -1,13 +1,15 @@
 //! The crash sweep (FM-1): every failpoint, every mode, and afterwards a copy equal to the truth.
 //!
 //! One small scenario reaches all failpoints: two-phase details with an id that is refused (bisection), windows over
-//! the cap (splits), a cursor that cannot be asked twice (new passes), SIGTERM in the middle (releases).
+//! the cap (splits), a cursor that cannot be asked twice (new passes), SIGTERM in the middle (releases), an operator
+//! who cancels a task.
 
 use std::sync::Arc;
 
 use patra_core::failpoint::{Crashed, Failpoints};
+use patra_core::id::Id;
 use patra_core::plan::build::namespace_of;
-use patra_core::ports::Ledger;
+use patra_core::ports::{Inspect, Intervention, Ledger, ListFilter, Noun, Walk};
 use patra_core::time::Span;
 use patra_engine::notice::Silent;
 use patra_engine::settings::Settings;
@@ -94,11 +96,24 @@ fn broken_phase(lab: &mut Lab) -> LabResult<()> {
         for source in lab.plan.sources.clone() {
             caught(|| drop(lab.plan_source(source)));
         }
+        cancel_one(lab)?;
         work(lab)?;
         lab.time.jump(Span::HOUR.times(7));
     }
     for source in lab.plan.sources.clone() {
         reconcile(lab, source)?;
+    }
+    Ok(())
+}
+
+/// The newest task that is queued; what it would have read is owed to the next plan.
+fn cancel_one(lab: &Lab) -> LabResult<()> {
+    let filter = ListFilter { status: Some("QUEUED".into()), limit: 1, ..ListFilter::default() };
+    let found = lab.runtime.block_on(lab.store.list(Noun::Task, &filter)).map_err(|error| error.to_string())?;
+    let task = found.first().and_then(|row| row["id"].as_str()).and_then(|id| id.parse::<Id>().ok());
+    let act = Intervention { actor: "lab".into(), reason: "sweep".into() };
+    if let Some(task) = task {
+        caught(|| drop(lab.runtime.block_on(lab.store.cancel_task(task, &act))));
     }
     Ok(())
 }
@@ -143,8 +158,12 @@ fn start(lab: &mut Lab, scheduler: &mut Scheduler) -> Vec<usize> {
 fn reconcile(lab: &Lab, source: Source) -> LabResult<()> {
     let trigger = lab.trigger(source);
     let spec = lab.runtime.block_on(lab.planner().compile(&trigger)).map_err(|error| error.to_string())?.spec;
-    let (namespace, window) = (namespace_of(&spec), &spec.window);
-    let walk = lab.store.reconcile(&namespace, window.safety_lag, window.origin);
-    caught(|| drop(lab.runtime.block_on(walk)));
+    let walk = Walk {
+        namespace: namespace_of(&spec),
+        origin: spec.window.origin,
+        settling_lag: spec.window.safety_lag,
+        shares: spec.shares,
+    };
+    caught(|| drop(lab.runtime.block_on(lab.store.reconcile(&walk))));
     Ok(())
 }

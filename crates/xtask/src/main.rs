@@ -1,10 +1,11 @@
 //! `cargo xtask`: the gate (`test`) and the long proofs (`bench`, `torture`).
 //!
-//! `test` needs nothing but the Rust toolchain. The proofs build this program once more, in release and with the
+//! `test` installs and starts the servers it needs; `test --sqlite` needs nothing but the Rust toolchain. The proofs build this program once more, in release and with the
 //! ledger linked in, and then drive the real `patra` binary.
 
 mod check;
 mod proofs;
+mod servers;
 mod shell;
 
 use std::process::ExitCode;
@@ -22,6 +23,8 @@ struct Cli {
 enum Command {
     /// Format, lints, sizes, tests and documentation: everything `.ci/run` asks for
     Test(check::TestArgs),
+    /// Start the servers of the tests and say where they are, until a line is entered
+    Servers,
     /// Records per second, share of a bare bulk upsert, cost of a page on a large ledger
     Bench(proofs::BenchArgs),
     /// Proofs that take minutes
@@ -32,6 +35,7 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Test(args) => check::run(&args),
+        Command::Servers => servers::keep(),
         Command::Bench(args) => proofs::bench(&args),
         Command::Torture(command) => proofs::torture(&command),
     };

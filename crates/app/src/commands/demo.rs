@@ -1,6 +1,6 @@
 //! `patra demo`: seven simulated providers, three rounds on a virtual clock, and the checker's verdict.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use crate::clock::SystemClock;
 use crate::failure::{Exit, Failure};
 use crate::progress::{Progress, group};
 use crate::table;
+use crate::wiring::is_server;
 
 /// Harvests, then lets this much virtual time pass, so that the next round has something to read again.
 const ROUNDS: [Span; 3] = [Span::HOUR.times(12), Span::DAY.times(6), Span::ZERO];
@@ -24,13 +25,17 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
     let started = Instant::now();
     let (folder, _guard) = folder(args)?;
     let progress = Arc::new(Progress::new(global.quiet || global.json, Arc::new(SystemClock::start())));
-    let mut plan = LabPlan::new(args.seed, args.records, folder.join("demo.db"));
+    let mut plan = LabPlan::new(args.seed, args.records, place(global, &folder)?);
     plan.faults = level(args.faults);
     // A cap that small worlds reach too, so that windows are seen to be split.
     plan.caps = vec![(Source::PubMed, 100)];
     let capped = ["pagination.size", "pagination.result_cap", "pagination.max_per_slice"];
     plan.set_for = capped.map(|key| (Source::PubMed, key, "100")).to_vec();
     let mut lab = Lab::open(plan, Failpoints::none(), progress.clone()).map_err(internal)?;
+    if lab.has_plans().map_err(internal)? {
+        let used = Failure::new(Exit::Usage, "the database holds plans already; a demo needs one of its own");
+        return Err(used.hint("name an empty database"));
+    }
     for (round, pause) in ROUNDS.into_iter().enumerate() {
         progress.say(&format!("round {} of {}, virtual time {}", round + 1, ROUNDS.len(), lab.now()));
         lab.round().map_err(internal)?;
@@ -54,6 +59,15 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
         false => Err(Failure::new(Exit::Incomplete, "the copy differs from the truth")
             .hint(format!("repeat it with `patra demo --seed {} --keep DIR` and look into DIR", args.seed))),
     }
+}
+
+/// The database asked for, which must be new, or one in the folder.
+fn place(global: &Global, folder: &Path) -> Result<PathBuf, Failure> {
+    let Some(place) = global.database.as_deref() else { return Ok(folder.join("demo.db")) };
+    if !is_server(place) && Path::new(place).exists() {
+        return Err(Failure::new(Exit::Usage, format!("`{place}` is there already")).hint("name a new file"));
+    }
+    Ok(place.into())
 }
 
 fn internal(message: String) -> Failure {

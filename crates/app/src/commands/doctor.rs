@@ -19,11 +19,13 @@ pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let mut checks = Vec::new();
-    let opened = Desk::open(&global.database, patra_store::Durability::Full).await;
+    let opened = Desk::open(global.database(), patra_store::Durability::Full).await;
     match &opened {
-        Ok(desk) => {
-            checks.push(check("database", true, format!("{}, schema {}", global.database, desk.store.schema_version())))
-        }
+        Ok(desk) => checks.push(check(
+            "database",
+            true,
+            format!("{}, schema {}", patra_store::shown(global.database()), desk.store.schema_version()),
+        )),
         Err(failure) => checks.push(check("database", false, failure.to_string())),
     }
     if let Ok(desk) = &opened {

@@ -2,16 +2,10 @@
 
 use std::sync::Arc;
 
-use patra_core::failpoint::Failpoints;
 use patra_core::id::Id;
-use patra_core::ports::Gate;
-use patra_core::time::Span;
-use patra_engine::executor::{Executor, Outside};
-use patra_engine::gate::LocalGate;
 use patra_engine::notice::{Notice, Notices};
 use patra_engine::planner::Planned;
-use patra_engine::settings::Settings;
-use patra_source::{EnvFileSecrets, HttpTransport, SourceReader, install_crypto};
+use patra_source::install_crypto;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -19,10 +13,11 @@ use crate::cli::{Durability, Global, HarvestArgs};
 use crate::failure::{Exit, Failure};
 use crate::progress::{Progress, group};
 use crate::wiring::Desk;
+use crate::working::{default_workers, executor, run_workers, settings, stop_on_signals};
 
 pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
     install_crypto();
-    let desk = Desk::open(&global.database, durability(args.durability)).await?;
+    let desk = Desk::open(global.database(), durability(args.durability)).await?;
     let source = desk.source_of(&args.source, &args.trigger.channel).await?;
     let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
     let plan = plan(&desk, &progress, &source, args).await?;
@@ -77,70 +72,14 @@ async fn work(
     args: &HarvestArgs,
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
-    let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(desk.clock.clone(), Failpoints::none()));
-    let transport = Arc::new(HttpTransport::new());
-    let reader = SourceReader::new(transport, Arc::new(EnvFileSecrets), gate.clone(), desk.clock.clone());
-    let outside = Outside {
-        ledger: desk.store.clone(),
-        source: Arc::new(reader),
-        gate,
-        clock: desk.clock.clone(),
-        random: desk.random.clone(),
-        ids: desk.store.ids(),
-        notices: progress.clone(),
-        failpoints: Failpoints::none(),
-        settings: settings(args),
-    };
-    let executor = Arc::new(Executor::new(outside, Some(source.to_owned()), stop.clone()));
-    let workers = usize::from(args.workers.unwrap_or_else(default_workers));
-    let names = (0..workers).map(|number| format!("{}-{number}", std::process::id()));
-    let mut running = tokio::task::JoinSet::new();
-    for name in names {
+    let workers = args.workers.unwrap_or_else(default_workers);
+    let settings = settings(args.lease, workers);
+    let executor = executor(desk, progress.clone(), settings, Some(source.to_owned()), stop);
+    run_workers(workers, |name| {
         let executor = executor.clone();
-        running.spawn(async move { executor.drain(&name).await });
-    }
-    while let Some(ended) = running.join_next().await {
-        ended.map_err(|panic| Failure::new(Exit::Internal, panic))??;
-    }
-    Ok(())
-}
-
-fn settings(args: &HarvestArgs) -> Settings {
-    let usual = Settings::default();
-    Settings { lease_ttl: args.lease.map_or(usual.lease_ttl, |seconds| Span::from_seconds(seconds.into())), ..usual }
-}
-
-/// `C_total` of the design: twice the cores.
-fn default_workers() -> u16 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    u16::try_from(cores * 2).unwrap_or(16)
-}
-
-/// SIGINT or SIGTERM ends the work after the page in hand; a second one ends the process.
-fn stop_on_signals() -> CancellationToken {
-    let stop = CancellationToken::new();
-    let token = stop.clone();
-    tokio::spawn(async move {
-        wait_for_signal().await;
-        eprintln!("stopping: the pages in hand are committed, leases are given back");
-        token.cancel();
-        wait_for_signal().await;
-        std::process::exit(Exit::Stopped as i32);
-    });
-    stop
-}
-
-async fn wait_for_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = tokio::signal::ctrl_c() => {}
-            }
-        }
-        Err(_) => drop(tokio::signal::ctrl_c().await),
-    }
+        async move { executor.drain(&name).await }
+    })
+    .await
 }
 
 async fn report(desk: &Desk, progress: &Progress, source: &str, plan: Option<Id>) -> Result<Value, Failure> {

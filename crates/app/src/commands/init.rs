@@ -9,15 +9,20 @@ use crate::failure::Failure;
 use crate::wiring::Desk;
 
 pub async fn run(global: &Global) -> Result<(), Failure> {
-    let desk = Desk::open(&global.database, Durability::Full).await?;
+    let desk = Desk::open(global.database(), Durability::Full).await?;
     let mut sources: Vec<String> =
         desk.store.versions(None).await?.into_iter().map(|version| version.provenance).collect();
     sources.sort();
     sources.dedup();
     if global.json {
-        println!("{}", json!({ "database": global.database, "sources": sources }));
+        println!("{}", json!({ "database": patra_store::shown(global.database()), "sources": sources }));
     } else {
-        println!("{} is ready with {} sources: {}", global.database, sources.len(), sources.join(", "));
+        println!(
+            "{} is ready with {} sources: {}",
+            patra_store::shown(global.database()),
+            sources.len(),
+            sources.join(", ")
+        );
         println!("next: patra harvest {} --since 2026-01-01", sources.first().map_or("SOURCE", String::as_str));
     }
     desk.store.close().await;

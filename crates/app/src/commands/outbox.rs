@@ -85,7 +85,7 @@ impl StreamArgs {
 }
 
 pub async fn run(global: &Global, command: &OutboxCommand) -> Result<(), Failure> {
-    let desk = Desk::open_existing(&global.database).await?;
+    let desk = Desk::open_existing(global.database()).await?;
     match command {
         OutboxCommand::List { status, source, limit } => {
             let status = status.as_ref().map(|status| status.to_ascii_uppercase());

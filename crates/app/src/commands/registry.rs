@@ -16,8 +16,8 @@ use crate::wiring::{Apply, Desk, actor};
 pub async fn run(global: &Global, command: &RegistryCommand) -> Result<(), Failure> {
     let writes = matches!(command, RegistryCommand::Apply { .. } | RegistryCommand::Rollback { .. });
     let desk = match writes {
-        true => Desk::open(&global.database, patra_store::Durability::Full).await?,
-        false => Desk::open_to_look(&global.database).await?,
+        true => Desk::open(global.database(), patra_store::Durability::Full).await?,
+        false => Desk::open_to_look(global.database()).await?,
     };
     match command {
         RegistryCommand::Apply { files, effective_from, channel, remark } => {
@@ -72,7 +72,11 @@ async fn newest(desk: &Desk, source: &str) -> Result<Option<i64>, Failure> {
 }
 
 async fn current(desk: &Desk, source: &str, channel: &str) -> Result<StoredVersion, Failure> {
-    desk.store.version_at(source, channel, desk.clock.now()).await?.ok_or_else(|| unknown(source))
+    let version = desk.store.version_at(source, channel, desk.clock.now()).await?.ok_or_else(|| unknown(source))?;
+    if version.channel != channel {
+        desk.planner().known_channel(channel).await?;
+    }
+    Ok(version)
 }
 
 async fn diff(global: &Global, desk: &Desk, file: &Path, channel: &str) -> Result<(), Failure> {

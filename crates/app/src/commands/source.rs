@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use patra_core::ports::{Registry, StoredVersion};
-use patra_core::registry::{Diagnostic, Severity, definition_schema};
+use patra_core::registry::{Definition, Diagnostic, Severity, definition_schema};
+use patra_core::spec::{check_definition, specs_of};
 use patra_engine::planner::definition_of;
 use serde_json::{Value, json};
 
@@ -60,7 +61,7 @@ pub async fn in_force(desk: &Desk) -> Result<Vec<StoredVersion>, Failure> {
 }
 
 async fn list(global: &Global) -> Result<(), Failure> {
-    let desk = Desk::open_to_look(&global.database).await?;
+    let desk = Desk::open_to_look(global.database()).await?;
     let mut rows = Vec::new();
     for version in in_force(&desk).await? {
         let Some(whole) = desk.store.version(&version.provenance, version.version).await? else { continue };
@@ -84,7 +85,7 @@ async fn list(global: &Global) -> Result<(), Failure> {
 }
 
 async fn show(global: &Global, source: &str) -> Result<(), Failure> {
-    let desk = Desk::open_to_look(&global.database).await?;
+    let desk = Desk::open_to_look(global.database()).await?;
     let now = desk.clock.now();
     let version = desk.store.version_at(source, "stable", now).await?.ok_or_else(|| unknown(source))?;
     if global.json {
@@ -127,9 +128,27 @@ fn mistakes_of(file: &std::path::Path) -> Result<Vec<Diagnostic>, Failure> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| Failure::new(Exit::NotFound, format!("cannot read `{shown}`: {error}")))?;
     Ok(match patra_core::registry::decode(&shown, &text) {
-        Ok(definition) => patra_core::spec::check_definition(&definition),
+        Ok(definition) => {
+            let mut found = check_definition(&definition);
+            found.extend(program_mistakes(&definition));
+            found
+        }
         Err(mistakes) => mistakes,
     })
+}
+
+/// What compiles and still cannot be read with, e.g. an XML prefix that no namespace is declared for.
+fn program_mistakes(definition: &Definition) -> Vec<Diagnostic> {
+    let places = definition.places();
+    let mut found: Vec<Diagnostic> = Vec::new();
+    for mistake in specs_of(definition).iter().flat_map(patra_source::review) {
+        let at = places.value(&format!("endpoints.{}.{}", mistake.endpoint, mistake.path));
+        let told = Diagnostic::error("program", &places.file, at, mistake.message);
+        if !found.contains(&told) {
+            found.push(told);
+        }
+    }
+    found
 }
 
 /// Degradations are told but do not stop anybody.
@@ -138,7 +157,7 @@ fn is_error(diagnostic: &Diagnostic) -> bool {
 }
 
 /// Reads a file for a command that needs it to be right.
-pub fn checked(file: &std::path::Path) -> Result<(patra_core::registry::Definition, String), Failure> {
+pub fn checked(file: &std::path::Path) -> Result<(Definition, String), Failure> {
     let mut mistakes = mistakes_of(file)?;
     mistakes.retain(is_error);
     if !mistakes.is_empty() {

@@ -7,6 +7,7 @@ mod documents;
 mod harvest;
 mod ledger;
 mod mistakes;
+mod operator;
 mod registry;
 mod signals;
 mod sources;

@@ -71,7 +71,11 @@ fn databases_that_cannot_be_used_end_with_five() {
     for args in [&["init", "--database", "text.db"][..], &["status", "--database", "text.db"]] {
         desk.patra(args).ended(5).complains(&["text.db"]);
     }
-    desk.patra(&["init", "--database", "postgres://localhost/patra"]).ended(2).complains(&["postgres", "sqlite:PATH"]);
+    desk.patra(&["init", "--database", "oracle://localhost/patra"]).ended(2).complains(&["oracle", "sqlite:PATH"]);
+    let away = desk.patra(&["init", "--database", "postgres://ann:secret@127.0.0.1:1/patra?sslmode=disable"]);
+    let away = away.ended(5);
+    away.complains(&["postgres://ann@127.0.0.1:1/patra"]);
+    assert!(!away.err.contains("secret"), "{}", away.err);
 }
 
 #[test]

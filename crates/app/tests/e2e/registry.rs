@@ -50,6 +50,25 @@ fn a_canary_is_seen_only_by_who_names_its_channel() {
 }
 
 #[test]
+fn a_channel_that_nobody_has_is_an_error_that_names_the_known_ones() {
+    let desk = Desk::new();
+    desk.patra(&["init"]).ended(0);
+    desk.write("doaj.yaml", &changed());
+    desk.patra(&["registry", "apply", "doaj.yaml", "--channel", "canary"]).ended(0);
+    for args in [
+        &["spec", "show", "doaj", "--channel", "canari"][..],
+        &["harvest", "doaj", "--channel", "canari"],
+        &["registry", "diff", "doaj.yaml", "--channel", "canari"],
+        &["registry", "rollback", "doaj", "--channel", "canari"],
+    ] {
+        desk.patra(args).ended(4).complains(&["there is no channel `canari`", "canary, stable", "hint: "]);
+    }
+    // A known channel on which this source has no version of its own means the stable one.
+    let crossref = desk.patra(&["spec", "show", "crossref", "--channel", "canary"]).ended(0).json();
+    assert_eq!(crossref["channel"], "stable");
+}
+
+#[test]
 fn a_version_can_take_effect_later() {
     let desk = Desk::new();
     desk.patra(&["init"]).ended(0);

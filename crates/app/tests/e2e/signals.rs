@@ -1,6 +1,7 @@
 //! A harvest that is stopped or killed loses nothing, and the same command finishes it.
 
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -9,14 +10,17 @@ use crate::support::{Desk, Said, Sim, days_ago, shipped, signal, strs};
 /// Looks at the ledger this often before giving up; each look starts a process, so no look is idle.
 const LOOKS_MAX: usize = 2_000;
 
-struct Stage {
-    desk: Desk,
+/// INV-55.
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
+
+pub struct Stage {
+    pub desk: Desk,
     sim: Sim,
     args: Vec<String>,
 }
 
 /// A harvest slow enough to be caught at work.
-fn stage() -> Stage {
+pub fn stage() -> Stage {
     let desk = Desk::new();
     let sim = Sim::start(&desk, &["--records", "400", "--source", "timefeed", "--unlimited", "--days", "2"]);
     let slow = shipped("timefeed").replace("per_second: 5, burst: 2", "per_second: 8, burst: 1");
@@ -31,7 +35,7 @@ fn stage() -> Stage {
 
 impl Stage {
     /// The harvest as a process of its own, once it has committed a page.
-    fn at_work(&self) -> Child {
+    pub fn at_work(&self) -> Child {
         let mut command = self.desk.command(&strs(&self.args));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let list = ["batch", "list", "--status", "succeeded", "--json"];
@@ -43,7 +47,7 @@ impl Stage {
         child
     }
 
-    fn tasks(&self, status: &str) -> usize {
+    pub fn tasks(&self, status: &str) -> usize {
         self.desk.json(&["task", "list", "--status", status]).as_array().unwrap().len()
     }
 
@@ -81,8 +85,10 @@ impl Stage {
 fn sigterm_gives_the_leases_back_and_the_same_command_goes_on() {
     let stage = stage();
     let child = stage.at_work();
+    let told = Instant::now();
     signal(&child, "TERM");
     let said = Said::of(child.wait_with_output().unwrap()).ended(7);
+    assert!(told.elapsed() < STOPPED_WITHIN, "it took {:?}", told.elapsed());
     said.complains(&["leases are given back", "error: stopped by a signal", "hint: run the same command to go on"]);
     assert_eq!(stage.tasks("RUNNING"), 0, "every lease was given back");
     assert!(stage.tasks("QUEUED") > 0, "the harvest was caught at work");

@@ -67,6 +67,21 @@ fn a_mistake_is_shown_with_its_line_and_column() {
 }
 
 #[test]
+fn what_only_the_program_finds_is_shown_with_its_place_too() {
+    let desk = Desk::new();
+    let wrong = shipped("oai-pmh").replace("oai_dc: http", "oai_dx: http");
+    desk.write("oai.yaml", &wrong);
+    for args in [&["source", "check", "oai.yaml"][..], &["registry", "apply", "oai.yaml"], &["harvest", "oai.yaml"]] {
+        let said = desk.patra(args).ended(3);
+        said.complains(&["error: ", "no namespace is declared for `oai_dc`", "  at oai.yaml:"]);
+        let place = said.err.lines().find(|line| line.contains("at oai.yaml:")).unwrap();
+        let line: usize = place.rsplit(':').nth(1).unwrap().trim().parse().unwrap();
+        assert!(wrong.lines().nth(line - 1).unwrap().contains("title: metadata/oai_dc:dc"), "{}", said.err);
+        assert_eq!(said.err.matches("error: ").count(), 7, "every field, not only the first: {}", said.err);
+    }
+}
+
+#[test]
 fn the_schema_is_json_schema_and_knows_the_top_keys() {
     let schema = Desk::new().patra(&["source", "schema"]).ended(0).json();
     assert!(schema["$schema"].is_string());

@@ -74,7 +74,9 @@ impl Readings {
                 let Some(leaves) = leaves else { continue };
                 let begin = leaves.iter().map(|(begin, _)| *begin).min().unwrap_or(i64::MAX);
                 let end = leaves.iter().map(|(_, end)| *end).max().unwrap_or(i64::MIN);
-                spans.push((credit.from, credit.to));
+                // A version dated after its page was fetched is not believed (INV-13). On a steady clock there is none.
+                let believed = if case.steady_clock { credit.to } else { credit.settled(0).1 };
+                spans.push((credit.from, believed.max(credit.from)));
                 readings.push(Reading { begin, end });
             }
         }
@@ -108,14 +110,24 @@ fn pass_times(case: &Case<'_>) -> HashMap<i64, (i64, i64)> {
         pass.1 = pass.1.max(left);
         pass.2 |= page.batch.after_token.is_none();
     }
+    // The beginning of a slice that was read in order has no pages of its own: its parent read it, in one of its passes.
+    let mut begun: HashMap<i64, (i64, i64)> = HashMap::new();
     let mut times: HashMap<i64, (i64, (i64, i64))> = HashMap::new();
     for ((slice, pass_no), (begin, end, ended)) in passes {
+        let span = begun.entry(slice).or_insert((begin, end));
+        *span = (span.0.min(begin), span.1.max(end));
         let later = times.get(&slice).is_none_or(|(known, _)| pass_no > *known);
         if ended && later {
             times.insert(slice, (pass_no, (begin, end)));
         }
     }
-    times.into_iter().map(|(slice, (_, span))| (slice, span)).collect()
+    let mut times: HashMap<i64, (i64, i64)> = times.into_iter().map(|(slice, (_, span))| (slice, span)).collect();
+    for slice in case.dump.slices.iter().filter(|slice| slice.status == "SUCCEEDED") {
+        if let Some(span) = slice.parent.and_then(|parent| begun.get(&parent)) {
+            times.entry(slice.id).or_insert(*span);
+        }
+    }
+    times
 }
 
 fn is_owed(case: &Case<'_>, version: &Version<'_>, readings: &Readings) -> bool {

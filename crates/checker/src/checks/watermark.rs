@@ -56,9 +56,39 @@ pub fn namespaces<'a>(case: &Case<'a>) -> Vec<Namespace<'a>> {
         dump.plans.iter().filter(|p| ours(&p.provenance)).map(|p| (p.namespace.as_slice(), p.operation.as_str())),
     );
     found.extend(
-        dump.cursors.iter().filter(|c| ours(&c.provenance)).map(|c| (c.namespace.as_slice(), c.operation.as_str())),
+        dump.cursors
+            .iter()
+            .filter(|c| ours(&c.provenance) && !is_shared(c))
+            .map(|c| (c.namespace.as_slice(), c.operation.as_str())),
     );
     found.into_iter().map(|(hash, operation)| namespace(case, hash, operation)).collect()
+}
+
+/// The cursor that several endpoints share covers nothing itself.
+fn is_shared(cursor: &Cursor) -> bool {
+    cursor.endpoint.is_empty()
+}
+
+/// A shared watermark is past none of those that share it. Of an endpoint that is asked in a new way the younger
+/// cursor may still be catching up, so each endpoint counts by what it ever reached.
+fn check_shared(case: &Case<'_>, findings: &mut Findings) {
+    let ours = || case.dump.cursors.iter().filter(|cursor| cursor.provenance == case.rules.provenance_code);
+    for shared in ours().filter(|cursor| is_shared(cursor)) {
+        let mut reached: BTreeMap<&str, Option<i64>> = BTreeMap::new();
+        let alike = |own: &&Cursor| {
+            !is_shared(own) && (&own.operation, &own.key, &own.scope) == (&shared.operation, &shared.key, &shared.scope)
+        };
+        for own in ours().filter(alike) {
+            let known = reached.entry(own.endpoint.as_str()).or_default();
+            *known = (*known).max(own.instant);
+        }
+        let least = reached.values().copied().min().flatten();
+        if shared.instant > least {
+            let message =
+                format!("the shared watermark {} is past one that shares it", shown(shared.instant.unwrap_or(0)));
+            findings.error(CHECK, case.source(), message, json!({"cursor": shared.id, "least": least}));
+        }
+    }
 }
 
 fn namespace<'a>(case: &Case<'a>, hash: &'a [u8], operation: &'a str) -> Namespace<'a> {
@@ -98,6 +128,7 @@ pub fn check(case: &Case<'_>, verdict: &mut SourceVerdict, findings: &mut Findin
             verdict.watermark_truth = least(verdict.watermark_truth, plans.map(|plan| plan.to).max());
         }
     }
+    check_shared(case, findings);
     check_plan_ends(case, findings);
     check_reading_times(case, findings);
 }
@@ -231,6 +262,16 @@ mod tests {
                     "past the proven prefix",
                 ),
                 Planted::sql("no cursor", "DELETE FROM ing_cursor", "there is no cursor"),
+                Planted::sql(
+                    "a shared watermark ahead of its endpoints",
+                    "INSERT INTO ing_cursor (id, provenance_code, endpoint_name, operation_code, cursor_key,
+                        namespace_scope_code, namespace_key, namespace_hash, cursor_type_code, cursor_value,
+                        normalized_instant, version, created_at, updated_at)
+                     SELECT 2, provenance_code, '', operation_code, cursor_key, namespace_scope_code, '', X'CC',
+                        cursor_type_code, '2030-01-01T00:00:00.000000Z', '2030-01-01T00:00:00.000000Z', 0, created_at,
+                        updated_at FROM ing_cursor WHERE id = 1",
+                    "past one that shares it",
+                ),
                 Planted::sql(
                     "a reading dated too late",
                     "UPDATE ing_plan_slice SET read_at = '2023-11-14T22:30:00.000000Z' WHERE id = 15",

@@ -1,7 +1,7 @@
 //! The rules for one page: is it a page of this pass, was it the last one, and where does the next one begin.
 
 use crate::page::{Page, Position};
-use crate::pass::{Accepted, EMPTY_RETRIES, Pass, position_hash, set_hash};
+use crate::pass::{Accepted, EMPTY_RETRIES, OUT_OF_ORDER, Pass, position_hash, set_hash};
 use crate::planted::{Defect, planted};
 use crate::spec::snapshot::{Order, PagingKind, StopRule};
 use crate::time::{Span, Timestamp};
@@ -21,26 +21,19 @@ impl Pass {
             return Accepted::NewPass { reason };
         }
         if let Some(reason) = self.out_of_order(page) {
-            return Accepted::Fail { class: "DRIFT", reason };
+            return Accepted::Fail { class: OUT_OF_ORDER, reason };
         }
         if self.is_last(position, page, ids) {
-            return Accepted::Commit { next: None };
+            return if self.asks_the_tail_again(position, page, ids) {
+                Accepted::AskAgain
+            } else {
+                Accepted::Commit { next: None }
+            };
         }
         if ids.is_empty() && self.spec.pagination.kind != PagingKind::Time {
             return self.empty_before_the_end();
         }
         self.onward(position, page, ids)
-    }
-
-    /// INV-12: a total above the cap is cut before paging, because sources answer wrong pages past it.
-    fn over_the_cap(&self, page: &Page) -> Option<Accepted> {
-        if planted(Defect::CapIgnored) {
-            return None;
-        }
-        let paging = &self.spec.pagination;
-        let most = [paging.result_cap, paging.max_per_slice].into_iter().flatten().min()?;
-        let total = page.total.filter(|total| self.pages == 0 && *total > most)?;
-        Some(Accepted::Split { total, reason: format!("{total} results, at most {most} can be read in one slice") })
     }
 
     /// INV-32: a position or a page met before in this pass means that paging runs in a circle.
@@ -59,7 +52,7 @@ impl Pass {
         if paging.replayable && self.tokens.contains(&position_hash(position)) {
             return fail("the source sent a position that was already read in this pass".into());
         }
-        if !ids.is_empty() && self.page_sets.contains(&set_hash(ids)) {
+        if !ids.is_empty() && !self.probing() && self.page_sets.contains(&set_hash(ids)) {
             return fail("the source sent the same page twice".into());
         }
         None
@@ -122,7 +115,7 @@ impl Pass {
         }
         let seen = self.seen_with(ids);
         if self.counts_to_the_end(position) && page.total.is_some_and(|total| seen >= total) {
-            return true;
+            return !self.probes_past(ids);
         }
         if ids.is_empty() {
             return page.total.is_none_or(|total| seen >= self.least_of(total));
@@ -131,7 +124,8 @@ impl Pass {
         if short && planted(Defect::ShortPageIsLast) {
             return true;
         }
-        short && stops(StopRule::ShortPage) && page.total.is_none_or(|total| seen >= total)
+        // Without a total nothing confirms it: the next position is asked for and must be empty.
+        short && stops(StopRule::ShortPage) && page.total.is_some_and(|total| seen >= total)
     }
 
     /// OFFSET and PAGE end when the count is reached; tokens and URLs only where the source is declared so.
@@ -146,7 +140,7 @@ impl Pass {
         page.item_count() == 0 || page.items.iter().any(|item| item.updated_at.is_some_and(|at| at >= self.window.to()))
     }
 
-    fn seen_with(&self, ids: &[u64]) -> u64 {
+    pub(super) fn seen_with(&self, ids: &[u64]) -> u64 {
         let fresh: std::collections::HashSet<u64> = ids.iter().filter(|id| !self.ids.contains(id)).copied().collect();
         (self.ids.len() + fresh.len()) as u64
     }
@@ -161,15 +155,15 @@ impl Pass {
         if !self.spec.pagination.replayable {
             return Accepted::Commit { next: None };
         }
-        if self.empty_retries >= EMPTY_RETRIES {
+        if self.asked_again >= EMPTY_RETRIES {
             return Accepted::NewPass { reason: "an empty page came before the end".into() };
         }
         Accepted::AskAgain
     }
 
-    /// An empty page was asked again.
+    /// The same page was asked for again.
     pub fn asked_again(&mut self) {
-        self.empty_retries += 1;
+        self.asked_again += 1;
     }
 
     fn onward(&self, position: &Position, page: &Page, ids: &[u64]) -> Accepted {
@@ -189,6 +183,9 @@ impl Pass {
         if self.spec.pagination.replayable && known && !returns {
             let reason = "the source names a next page that was already read in this pass".into();
             return Accepted::Fail { class: "LOOP", reason };
+        }
+        if let Some(verdict) = self.too_deep(&next, page.total) {
+            return verdict;
         }
         Accepted::Commit { next: Some(next) }
     }

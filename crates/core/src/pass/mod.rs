@@ -6,12 +6,15 @@
 //! when it found no id that an earlier pass had not met.
 
 mod advance;
+mod bounds;
 mod place;
+mod prefix;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 pub use place::{DetailPlace, NotAPlace, Place};
+pub use prefix::{Prefix, page_times};
 
 use crate::hash::Hash32;
 use crate::page::{Page, Position};
@@ -26,6 +29,8 @@ pub const PASSES_MAX: u32 = 8;
 /// Passes in a row that died without a new id: the slice is split, then given up (INV-29).
 pub const FRUITLESS_SPLIT: u32 = 2;
 pub const FRUITLESS_MAX: u32 = 3;
+/// Class of a slice whose source does not keep the order it declares.
+const OUT_OF_ORDER: &str = "DRIFT";
 /// How often an empty page is asked again while the total says that there is more.
 pub const EMPTY_RETRIES: u32 = 3;
 
@@ -51,9 +56,11 @@ pub struct Pass {
     last_page: Vec<u64>,
     last_position: Option<Position>,
     read_at: Option<Timestamp>,
-    empty_retries: u32,
+    /// How often the page to be read now was asked for in vain.
+    asked_again: u32,
     /// Backward PAGE reading has turned round at the last page.
     turned: bool,
+    order: prefix::Seen,
 }
 
 /// What becomes of a page.
@@ -61,12 +68,12 @@ pub struct Pass {
 pub enum Accepted {
     /// Commit it; `next` is what to ask for then, `None` when this was the last page.
     Commit { next: Option<Position> },
-    /// An empty page before the end: ask for it again, commit nothing.
+    /// An empty page before the end, or an end to be seen twice: ask for it again, commit nothing.
     AskAgain,
     /// The result set moved or the position was lost: begin anew.
     NewPass { reason: String },
-    /// More than the source serves for one query: cut the window before paging.
-    Split { total: u64, reason: String },
+    /// More than the source serves for one query: cut the window into about so many parts.
+    Split { parts: u64, reason: String },
     /// Endless or senseless paging: a person must look.
     Fail { class: &'static str, reason: String },
 }
@@ -98,8 +105,9 @@ impl Pass {
             last_page: Vec::new(),
             last_position: None,
             read_at: None,
-            empty_retries: 0,
+            asked_again: 0,
             turned: false,
+            order: prefix::Seen::default(),
         }
     }
 
@@ -125,10 +133,12 @@ impl Pass {
 
     fn replay(&mut self, batch: &BatchTrace) -> Result<(), NotAPlace> {
         self.next_seq = batch.seq_no + 1;
+        self.read_no_later_than(batch.source_now);
         if batch.phase == Phase::Search
             && let Place::Search(position) = Place::from_token(&batch.before_token)?
         {
             self.note(&position, &batch.page_ids, batch.total, batch.source_now);
+            self.note_order(batch.page_ids.len(), batch.times);
         }
         Ok(())
     }
@@ -142,6 +152,7 @@ impl Pass {
             pass_no: self.pass_no + 1,
             known: std::mem::take(&mut self.known),
             fruitless: self.fruitless,
+            order: self.order.turned_over(),
             ..Pass::new(self.spec.clone(), self.window)
         };
     }
@@ -155,8 +166,15 @@ impl Pass {
     }
 
     /// A step that is not a search page was committed.
-    pub fn step_committed(&mut self) {
+    pub fn step_committed(&mut self, source_now: Timestamp) {
         self.next_seq += 1;
+        self.read_no_later_than(source_now);
+    }
+
+    /// The first page counts, and where the clocks were set back meanwhile the page that was dated lowest: a version is
+    /// not believed to be newer than its page was fetched, so an earlier reading must not count for it.
+    fn read_no_later_than(&mut self, source_now: Timestamp) {
+        self.read_at = Some(self.read_at.map_or(source_now, |known| known.min(source_now)));
     }
 
     /// Source time at the first page of this pass, `r` of the invariants.
@@ -213,22 +231,27 @@ impl Pass {
     pub fn accept(&mut self, position: &Position, page: &Page, source_now: Timestamp) -> Accepted {
         let ids = page_ids(page);
         let verdict = self.judge(position, page, &ids);
-        if matches!(verdict, Accepted::Commit { .. }) {
-            self.note(position, &ids, page.total, source_now);
-            self.next_seq += 1;
+        match verdict {
+            Accepted::Commit { .. } => {
+                self.note(position, &ids, page.total, source_now);
+                self.note_order(ids.len(), page_times(&self.spec, page));
+                self.next_seq += 1;
+            }
+            Accepted::Fail { class: OUT_OF_ORDER, .. } => self.order.lied(),
+            _ => {}
         }
         verdict
     }
 
     fn note(&mut self, position: &Position, ids: &[u64], total: Option<u64>, source_now: Timestamp) {
-        self.read_at.get_or_insert(source_now);
+        self.read_no_later_than(source_now);
         if self.pages == 0 {
             self.first_total = total;
         }
         self.last_total = total.or(self.last_total);
         self.pages += 1;
         self.received += ids.len() as u64;
-        self.empty_retries = 0;
+        self.asked_again = 0;
         self.ids.extend(ids);
         self.tokens.insert(position_hash(position));
         self.page_sets.insert(set_hash(ids));

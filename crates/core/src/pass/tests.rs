@@ -7,7 +7,7 @@ use crate::spec::snapshot::StopRule;
 use crate::time::Span;
 use bytes::Bytes;
 
-fn item(id: &str, second: i64) -> Item {
+pub(super) fn item(id: &str, second: i64) -> Item {
     Item {
         id: id.into(),
         updated_at: Some(Timestamp::from_seconds(second)),
@@ -19,7 +19,7 @@ fn item(id: &str, second: i64) -> Item {
     }
 }
 
-fn page(ids: &[&str], total: Option<u64>) -> Page {
+pub(super) fn page(ids: &[&str], total: Option<u64>) -> Page {
     Page {
         items: ids.iter().map(|id| item(id, 5)).collect(),
         bad: Vec::new(),
@@ -41,7 +41,7 @@ fn page(ids: &[&str], total: Option<u64>) -> Page {
     }
 }
 
-fn pass(change: impl FnOnce(&mut SpecSnapshot)) -> Pass {
+pub(super) fn pass(change: impl FnOnce(&mut SpecSnapshot)) -> Pass {
     let mut spec = sample::snapshot();
     spec.pagination.size = 3;
     change(&mut spec);
@@ -49,7 +49,7 @@ fn pass(change: impl FnOnce(&mut SpecSnapshot)) -> Pass {
     Pass::new(Arc::new(spec), window)
 }
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     Timestamp::from_seconds(1_000)
 }
 
@@ -66,6 +66,19 @@ fn offset_pages_overlap_and_end_when_the_count_is_reached() {
     assert_eq!(pass.accept(&Position::Offset(2), &page(&["c", "d", "e"], Some(5)), now()), LAST);
     assert_eq!(pass.end(), PassEnd::Proven);
     assert_eq!(pass.read_at(), Some(now()));
+}
+
+#[test]
+fn a_reading_counts_from_its_first_page_or_from_the_lowest_where_the_clock_was_set_back() {
+    let (earlier, later) = (now().minus(Span::DAY), now().plus(Span::DAY));
+    for (second, want) in [(later, now()), (earlier, earlier)] {
+        let mut pass = pass(|_| {});
+        pass.accept(&Position::Offset(0), &page(&["a", "b", "c"], Some(5)), now());
+        pass.accept(&Position::Offset(2), &page(&["c", "d", "e"], Some(5)), second);
+        assert_eq!(pass.read_at(), Some(want));
+        pass.step_committed(earlier);
+        assert_eq!(pass.read_at(), Some(earlier));
+    }
 }
 
 #[test]
@@ -113,7 +126,101 @@ fn an_empty_page_before_the_total_is_asked_again_and_then_starts_a_new_pass() {
 fn a_total_over_the_cap_is_split_before_paging() {
     let mut pass = pass(|spec| spec.pagination.result_cap = Some(100));
     let verdict = pass.accept(&Position::Offset(0), &page(&["a"], Some(101)), now());
-    assert!(matches!(verdict, Accepted::Split { total: 101, .. }));
+    assert!(matches!(verdict, Accepted::Split { parts: 4, .. }), "{verdict:?}");
+}
+
+#[test]
+fn a_slice_deeper_than_the_source_serves_is_split_before_its_pages_end() {
+    let deep = |kind: PagingKind, overlap: u32, backward: bool| {
+        pass(|spec| {
+            let paging = &mut spec.pagination;
+            (paging.kind, paging.overlap, paging.backward, paging.max_page) = (kind, overlap, backward, Some(2));
+        })
+    };
+    // (pass, total of the first page, whether it is cut at once)
+    for (mut pass, total, cut) in [
+        (deep(PagingKind::Offset, 0, false), 6, false),
+        (deep(PagingKind::Offset, 0, false), 7, true),
+        (deep(PagingKind::Offset, 1, false), 6, true),
+        (deep(PagingKind::Page, 0, false), 7, true),
+        (deep(PagingKind::Page, 0, true), 7, true),
+        (deep(PagingKind::Page, 0, true), 6, false),
+    ] {
+        let first = match pass.spec.pagination.kind {
+            PagingKind::Offset => Position::Offset(0),
+            _ => Position::Page(1),
+        };
+        let verdict = pass.accept(&first, &page(&["a", "b", "c"], Some(total)), now());
+        assert_eq!(matches!(verdict, Accepted::Split { .. }), cut, "{total}: {verdict:?}");
+    }
+    // Without a total, or with pages shorter than asked for, the depth is met on the way.
+    for total in [None, Some(6)] {
+        let mut pass = deep(PagingKind::Offset, 0, false);
+        assert_eq!(pass.accept(&Position::Offset(0), &page(&["a", "b"], total), now()), next(Position::Offset(2)));
+        let verdict = pass.accept(&Position::Offset(2), &page(&["c", "d"], total), now());
+        assert!(matches!(verdict, Accepted::Split { parts: 2, .. }), "{verdict:?}");
+    }
+    let mut whole = deep(PagingKind::Offset, 0, false);
+    whole.accept(&Position::Offset(0), &page(&["a", "b", "c"], Some(4)), now());
+    assert_eq!(whole.accept(&Position::Offset(3), &page(&["d"], Some(4)), now()), LAST);
+}
+
+#[test]
+fn a_declared_short_page_ends_only_with_the_count_and_else_one_more_page_is_asked_for() {
+    let declared = || {
+        pass(|spec| {
+            spec.pagination.overlap = 0;
+            spec.pagination.stop = vec![StopRule::ShortPage];
+        })
+    };
+    assert_eq!(declared().accept(&Position::Offset(0), &page(&["a", "b"], Some(2)), now()), LAST);
+    let mut silent = declared();
+    assert_eq!(silent.accept(&Position::Offset(0), &page(&["a", "b"], None), now()), next(Position::Offset(2)));
+    assert_eq!(silent.accept(&Position::Offset(2), &page(&[], None), now()), LAST);
+}
+
+#[test]
+fn a_tail_probe_asks_the_last_page_again_where_only_its_silence_ends_the_pages() {
+    let probing = |kind: PagingKind| {
+        pass(|spec| {
+            spec.pagination.kind = kind;
+            spec.pagination.tail_probe = true;
+        })
+    };
+    for (kind, first) in [(PagingKind::Token, Position::Token(None)), (PagingKind::Url, Position::Url(None))] {
+        let mut silent = probing(kind);
+        assert_eq!(silent.accept(&first, &page(&["a"], None), now()), Accepted::AskAgain);
+        silent.asked_again();
+        let more = Page { next_token: Some("t".into()), next_url: Some("/t".into()), ..page(&["a", "b"], None) };
+        assert!(matches!(silent.accept(&first, &more, now()), Accepted::Commit { next: Some(_) }));
+        let mut sure = probing(kind);
+        sure.asked_again();
+        assert_eq!(sure.accept(&first, &page(&["a"], None), now()), LAST);
+        assert_eq!(probing(kind).accept(&first, &page(&["a"], Some(1)), now()), LAST, "the count confirms it");
+        let told = Page { has_more: Some(false), ..page(&["a"], None) };
+        assert_eq!(probing(kind).accept(&first, &told, now()), LAST, "the source says so");
+    }
+}
+
+#[test]
+fn a_tail_probe_reads_one_page_past_a_count() {
+    let mut offset = pass(|spec| spec.pagination.tail_probe = true);
+    assert_eq!(offset.accept(&Position::Offset(0), &page(&["a", "b", "c"], Some(3)), now()), next(Position::Offset(2)));
+    let mut short = offset.clone();
+    assert_eq!(offset.accept(&Position::Offset(2), &page(&["c"], Some(3)), now()), LAST);
+    assert_eq!(offset.end(), PassEnd::Proven);
+    // The count was too small: what lies past it is read, and the total that moved asks for another pass.
+    assert_eq!(short.accept(&Position::Offset(2), &page(&["c", "d"], Some(4)), now()), next(Position::Offset(3)));
+    assert_eq!(short.accept(&Position::Offset(3), &page(&["d"], Some(4)), now()), LAST);
+    assert!(matches!(short.end(), PassEnd::Again { .. }));
+    let mut repeats = pass(|spec| {
+        spec.pagination.kind = PagingKind::Page;
+        spec.pagination.tail_probe = true;
+    });
+    assert_eq!(repeats.accept(&Position::Page(1), &page(&["a", "b"], Some(2)), now()), next(Position::Page(2)));
+    assert_eq!(repeats.accept(&Position::Page(2), &page(&["a", "b"], Some(2)), now()), LAST, "the last page repeated");
+    let mut none = pass(|spec| spec.pagination.tail_probe = true);
+    assert_eq!(none.accept(&Position::Offset(0), &page(&[], Some(0)), now()), LAST);
 }
 
 #[test]
@@ -207,6 +314,7 @@ fn a_pass_is_rebuilt_from_the_ledger() {
         item_count: 3,
         total: Some(5),
         page_ids: page_ids(&page(&["a", "b", "c"], None)),
+        times: None,
         source_now: now(),
         committed_at: now(),
     };

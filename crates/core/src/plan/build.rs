@@ -12,9 +12,9 @@ use crate::pass::Pass;
 use crate::plan::coverage::{Coverage, Settling, next_plan};
 use crate::plan::slicer::Slicer;
 use crate::planted::{Defect, planted};
-use crate::ports::{Namespace, NewPlan, NewSlice, NewTask, PlanView, PlanningView};
+use crate::ports::{Namespace, NewPlan, NewSlice, NewTask, PlanView, PlanningView, Walk};
 use crate::spec::hashes;
-use crate::spec::snapshot::{NamespaceScope, SpecSnapshot};
+use crate::spec::snapshot::{Operation, OutOfRange, SpecSnapshot};
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
@@ -39,33 +39,58 @@ pub struct PlanAsk {
     pub until: Option<Timestamp>,
 }
 
-/// The namespace of a spec (K of the invariants).
+/// Why there can be no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPlan {
+    #[error(transparent)]
+    Zone(#[from] UnknownZone),
+    #[error("nothing can be read up to {until}: the source's range is {from} to {to}")]
+    OutOfRange { until: Timestamp, from: Timestamp, to: Timestamp },
+}
+
+/// The namespace of a spec (K of the invariants). Also where a watermark is shared, each endpoint has coverage and
+/// plans of its own, and a change of what is asked for begins anew (INV-40).
 pub fn namespace_of(spec: &SpecSnapshot) -> Namespace {
-    let key = match spec.namespace {
-        NamespaceScope::Global => String::new(),
-        NamespaceScope::Expr | NamespaceScope::Custom => {
-            Hash32::of_parts(&[spec.endpoint.as_bytes(), hashes::expr_proto_hash(spec).bytes()]).to_string()
-        }
-    };
+    let asked = Hash32::of_parts(&[spec.endpoint.as_bytes(), hashes::expr_proto_hash(spec).bytes()]);
     Namespace {
         provenance: spec.provenance.clone(),
         endpoint: spec.endpoint.clone(),
         operation: spec.operation,
         cursor_key: spec.window.key.clone(),
         scope: spec.namespace,
-        key,
+        key: asked.to_string(),
+    }
+}
+
+/// How the coverage of a plan is walked.
+pub fn walk_of(plan: &PlanView) -> Walk {
+    Walk {
+        namespace: plan.namespace.clone(),
+        origin: coverage_origin(plan),
+        settling_lag: plan.spec.window.safety_lag,
+        shares: plan.spec.shares.clone(),
+    }
+}
+
+/// Where the coverage of a plan's namespace begins.
+fn coverage_origin(plan: &PlanView) -> Timestamp {
+    match plan.namespace.operation {
+        Operation::Harvest => plan.spec.window.origin,
+        // These read what they were asked to read: their cursor begins where their first plan began.
+        Operation::Backfill | Operation::Update => plan.window.from(),
     }
 }
 
 /// Windows that a HARVEST of this spec still owes at `now`, with edges the source can name.
-pub fn owed(ask: &PlanAsk, view: &PlanningView) -> Result<Vec<Window>, UnknownZone> {
+pub fn owed(ask: &PlanAsk, view: &PlanningView) -> Result<Vec<Window>, NoPlan> {
     let window = &ask.spec.window;
     let slicer = Slicer::new(window)?;
     let lag = if planted(Defect::PlanBeyondLag) { Span::ZERO } else { window.safety_lag };
     let settling = Settling { lag, lookback: window.lookback };
     let source_now = ask.now.minus(view.source_behind.max(Span::ZERO));
-    let limit = source_now.minus(settling.lag).min(ask.until.unwrap_or(Timestamp::MAX));
-    let end = slicer.plan_end(limit);
+    let settled = source_now.minus(settling.lag);
+    in_range(ask, settled)?;
+    let end = slicer.plan_end(settled.min(ask.until.unwrap_or(Timestamp::MAX)));
     let known = view.finished_to.and_then(|to| Window::new(window.origin, to));
     let waived: Vec<Window> = view.waived.iter().copied().chain(known).collect();
     let finished = Coverage::finished(&view.slices, &waived, settling);
@@ -76,8 +101,20 @@ pub fn owed(ask: &PlanAsk, view: &PlanningView) -> Result<Vec<Window>, UnknownZo
     Ok(slicer.outward(&raw, end))
 }
 
+/// An end before the source's first record or after its last settled moment is cut to them, unless that is declared
+/// to be a mistake of the trigger.
+fn in_range(ask: &PlanAsk, settled: Timestamp) -> Result<(), NoPlan> {
+    let window = &ask.spec.window;
+    match ask.until {
+        Some(until) if window.out_of_range == OutOfRange::Fail && (until <= window.origin || until > settled) => {
+            Err(NoPlan::OutOfRange { until, from: window.origin, to: settled })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The plan for what is owed; `None` when nothing is.
-pub fn plan(ask: &PlanAsk, view: &PlanningView, ids: &IdGen) -> Result<Option<NewPlan>, UnknownZone> {
+pub fn plan(ask: &PlanAsk, view: &PlanningView, ids: &IdGen) -> Result<Option<NewPlan>, NoPlan> {
     let slicer = Slicer::new(&ask.spec.window)?;
     let windows = owed(ask, view)?;
     let mut pieces: Vec<Window> = windows.iter().flat_map(|window| slicer.cut(*window)).collect();
@@ -195,4 +232,42 @@ pub fn slice_spec(spec: &SpecSnapshot, piece: &Child, priority: u8) -> Value {
         "window": { "safetyLag": spec.window.safety_lag, "watermarkKey": spec.window.key },
         "budget": { "priority": priority, "maxRequests": spec.pagination.max_page },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::sample;
+
+    #[test]
+    fn an_end_outside_the_range_is_cut_or_refused() {
+        let spec = sample::snapshot();
+        let (origin, lag) = (spec.window.origin, spec.window.safety_lag);
+        let now = origin.plus(Span::DAY);
+        let settled = now.minus(lag);
+        // (until, end of what is owed when cut, refused when that is declared)
+        for (until, end, refused) in [
+            (None, Some(settled), false),
+            (Some(settled), Some(settled), false),
+            (Some(origin.plus(Span::HOUR)), Some(origin.plus(Span::HOUR)), false),
+            (Some(settled.plus(Span::SECOND)), Some(settled), true),
+            (Some(origin), None, true),
+        ] {
+            for out_of_range in [OutOfRange::Clip, OutOfRange::Fail] {
+                let mut spec = spec.clone();
+                spec.window.out_of_range = out_of_range;
+                let ask = PlanAsk { instance: Id(1), spec: Arc::new(spec), now, until };
+                let owed = owed(&ask, &PlanningView::default());
+                match owed {
+                    Ok(windows) => {
+                        assert!(!(refused && out_of_range == OutOfRange::Fail), "{until:?}");
+                        assert_eq!(windows.last().map(Window::to), end, "{until:?}");
+                    }
+                    Err(error) => {
+                        assert!(refused && out_of_range == OutOfRange::Fail, "{error}");
+                    }
+                }
+            }
+        }
+    }
 }

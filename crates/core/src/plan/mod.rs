@@ -3,3 +3,5 @@
 pub mod build;
 pub mod coverage;
 pub mod slicer;
+pub mod split;
+pub mod waive;

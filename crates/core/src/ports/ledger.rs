@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::failpoint::Struck;
 use crate::hash::Hash32;
 use crate::id::Id;
-use crate::page::{BadItem, Part};
+use crate::page::Part;
 use crate::plan::coverage::ReadSlice;
-use crate::record::NewRecord;
+use crate::ports::{BatchCommit, BatchTrace, Committed, OpenBatch};
 use crate::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
+use crate::states::TaskState;
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
@@ -33,13 +33,16 @@ pub enum LedgerError {
     /// The database is out of reach, full or broken; nothing was written.
     #[error("the database refused {step}: {message}")]
     Unavailable { step: &'static str, message: String },
-    /// The database refused the content of a page; bisection finds the record.
-    #[error("the database refused a record: {message}")]
+    /// The database refused the content of a page, and not only single records of it.
+    #[error("the database refused a page: {message}")]
     Data { message: String },
     #[error("{what} was written by a newer release of patra")]
     TooNew { what: String },
     #[error("there is no {what}")]
     Missing { what: String },
+    /// Another process may be making the same ids: stop, write nothing more.
+    #[error("worker slot {slot} was lost; this process must be started again")]
+    SlotLost { slot: u16 },
     /// A planted failure of a test.
     #[error(transparent)]
     Struck(#[from] Struck),
@@ -54,11 +57,26 @@ pub struct Namespace {
     /// Watermark key of the window.
     pub cursor_key: String,
     pub scope: NamespaceScope,
-    /// EXPR: hex of SHA-256(endpoint, expr_proto_hash). GLOBAL: empty.
+    /// Hex of SHA-256(endpoint, expr_proto_hash); empty for the cursor that endpoints share.
     pub key: String,
 }
 
+/// How the coverage of a namespace is walked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Walk {
+    pub namespace: Namespace,
+    pub origin: Timestamp,
+    pub settling_lag: Span,
+    /// Endpoints that share one watermark, this one among them; empty where it is not shared.
+    pub shares: Vec<String>,
+}
+
 impl Namespace {
+    /// The namespace of the watermark that this one shares: no endpoint and no expression of its own.
+    pub fn shared(&self) -> Namespace {
+        Namespace { endpoint: String::new(), key: String::new(), ..self.clone() }
+    }
+
     /// One value for the whole, stored as `namespace_hash`.
     pub fn hash(&self) -> Hash32 {
         let operation = self.operation.code();
@@ -224,117 +242,6 @@ pub struct Task {
     pub lost_count: u32,
 }
 
-/// A ledger row of a page that is being read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OpenBatch {
-    pub id: Id,
-    /// 1.. per run.
-    pub batch_no: u32,
-    pub pass_no: u32,
-    /// 0.. per pass.
-    pub seq_no: u32,
-    pub phase: Phase,
-    pub before_token: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Phase {
-    Search,
-    Detail,
-}
-
-impl Phase {
-    pub const fn code(self) -> &'static str {
-        match self {
-            Phase::Search => "search",
-            Phase::Detail => "detail",
-        }
-    }
-}
-
-/// What a committed batch tells a later run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BatchTrace {
-    pub id: Id,
-    pub pass_no: u32,
-    pub seq_no: u32,
-    pub phase: Phase,
-    pub before_token: String,
-    /// `None`: the source said that this was the last page.
-    pub after_token: Option<String>,
-    pub item_count: u32,
-    pub total: Option<u64>,
-    /// Short hashes of the ids on the page, in page order.
-    pub page_ids: Vec<u64>,
-    pub source_now: Timestamp,
-    pub committed_at: Timestamp,
-}
-
-/// T1: one page becomes records.
-#[derive(Clone, Debug)]
-pub struct BatchCommit {
-    pub batch: OpenBatch,
-    pub after_token: Option<String>,
-    /// The page to be read next; its RUNNING row is inserted by this commit.
-    pub next: Option<OpenBatch>,
-    pub entity: String,
-    pub expr_hash: Hash32,
-    pub mapping_hash: Hash32,
-    pub spec_fingerprint: Hash32,
-    pub records: Vec<NewRecord>,
-    pub bad: Vec<BadItem>,
-    /// Ids asked for in a detail request and not returned.
-    pub missing: Vec<String>,
-    /// Ids asked for earlier as missing and now returned are cleared by the store.
-    pub page_ids: Vec<u64>,
-    /// Two-phase search: the ids whose details are to be asked for.
-    pub id_list: Option<Vec<String>>,
-    pub item_count: u32,
-    /// Items dropped by the client-side window filter.
-    pub filtered: u32,
-    pub out_of_window: u32,
-    pub total: Option<u64>,
-    pub source_now: Timestamp,
-    pub asked_at: Timestamp,
-    pub fetched_at: Timestamp,
-    /// `None` for a detail request that the source refuses for its one id.
-    pub response_hash: Option<Hash32>,
-    pub body: Option<KeptBody>,
-    pub request_digest: serde_json::Value,
-    pub response_digest: serde_json::Value,
-    /// Latency, retries, 429s and the like; the store adds the counts.
-    pub stats: serde_json::Map<String, serde_json::Value>,
-    pub observed_max: Option<Timestamp>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptBody {
-    pub bytes: Bytes,
-    /// The body is whole; else only its first kilobyte.
-    pub whole: bool,
-}
-
-/// `fetched = inserted + updated + unchanged + stale + duplicate + quarantined + filtered` (INV-19).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counts {
-    pub fetched: u64,
-    pub inserted: u64,
-    pub updated: u64,
-    pub unchanged: u64,
-    pub stale: u64,
-    pub duplicate: u64,
-    pub quarantined: u64,
-    pub filtered: u64,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Committed {
-    pub counts: Counts,
-    /// True when an earlier try of the same commit had succeeded.
-    pub repeated: bool,
-}
-
 /// How a slice ends.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SliceOutcome {
@@ -342,17 +249,33 @@ pub enum SliceOutcome {
     Succeeded {
         read_at: Timestamp,
         source_behind: Span,
-        settling_lag: Span,
         remarks: serde_json::Value,
     },
-    /// Pages are stored but prove nothing.
+    /// Pages are stored but prove nothing, except for what their order proves.
     Partial {
         reason: String,
+        prefix: Option<Box<CutAtPrefix>>,
     },
     Failed {
         class: String,
         reason: String,
+        prefix: Option<Box<CutAtPrefix>>,
     },
+}
+
+/// The beginning of a slice that the order of its pages proves (INV-3). It becomes a SUCCEEDED child of the slice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProvenSlice {
+    pub slice: NewSlice,
+    pub read_at: Timestamp,
+    pub source_behind: Span,
+}
+
+/// A slice that ends without proof of the whole: the rest ends as the slice would have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CutAtPrefix {
+    pub proven: ProvenSlice,
+    pub rest: NewSlice,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -375,7 +298,9 @@ pub struct Release {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Split {
     pub reason: String,
-    /// Tile the parent exactly.
+    /// What need not be read again.
+    pub proven: Option<ProvenSlice>,
+    /// Tile the parent exactly, or what is not proven of it.
     pub children: Vec<NewSlice>,
 }
 
@@ -386,6 +311,31 @@ pub struct NewPass {
     pub abandoned: Id,
     pub first: OpenBatch,
     pub reason: String,
+}
+
+/// Who acts and why; kept in the audit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Intervention {
+    pub actor: String,
+    pub reason: String,
+}
+
+/// What became of a cancellation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    Now,
+    /// It had ended before, in this state; complete or cancel wins, never both (INV-42).
+    EndedBefore(TaskState),
+}
+
+/// A hole that somebody answers for (INV-11).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewWaiver {
+    /// Chosen before the first try, so that a repeated one is the same.
+    pub id: Id,
+    pub walk: Walk,
+    pub window: Window,
+    pub act: Intervention,
 }
 
 /// A plan as an executor needs it.
@@ -406,6 +356,9 @@ pub trait Ledger: Send + Sync {
 
     /// Leases a slot for the id generator of one process; no two live processes share one.
     async fn lease_worker_slot(&self, owner: &str, ttl: Span) -> Result<u16, LedgerError>;
+
+    /// Moves the end of a slot's lease if it is still `owner`'s.
+    async fn renew_worker_slot(&self, owner: &str, slot: u16, ttl: Span) -> Result<(), LedgerError>;
 
     /// Records what was asked, before anything is decided.
     async fn open_instance(&self, instance: NewInstance) -> Result<(), LedgerError>;
@@ -431,7 +384,8 @@ pub trait Ledger: Send + Sync {
     /// Moves the end of the lease if it is still ours.
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError>;
 
-    /// Batch row, records, outbox, quarantine and position become visible together or not at all.
+    /// Batch row, records, outbox, quarantine and position become visible together or not at all. A record that the
+    /// database refuses goes to quarantine in the same transaction; the others are stored.
     async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError>;
 
     /// Ids found by a search batch, in page order.
@@ -449,11 +403,17 @@ pub trait Ledger: Send + Sync {
     /// Replaces a slice by children that tile it, fencing its executor.
     async fn split_slice(&self, lease: &Lease, split: Split) -> Result<(), LedgerError>;
 
+    /// Ends a task that is queued or running, with its slice. Afterwards no batch of it commits; what has ended stays
+    /// as it is.
+    async fn cancel_task(&self, task: Id, act: &Intervention) -> Result<Cancelled, LedgerError>;
+
+    /// Cancels every open task of a plan, also those that splits add meanwhile; how many.
+    async fn cancel_plan(&self, plan: Id, act: &Intervention) -> Result<u64, LedgerError>;
+
+    /// Counts a window as covered that nobody proved, and moves the watermark over it with the cause WAIVED; where it
+    /// went, if it moved.
+    async fn waive(&self, waiver: NewWaiver) -> Result<Option<(Timestamp, Timestamp)>, LedgerError>;
+
     /// Walks the coverage of a namespace again; true when the watermark moved.
-    async fn reconcile(
-        &self,
-        namespace: &Namespace,
-        settling_lag: Span,
-        origin: Timestamp,
-    ) -> Result<bool, LedgerError>;
+    async fn reconcile(&self, walk: &Walk) -> Result<bool, LedgerError>;
 }

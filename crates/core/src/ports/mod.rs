@@ -1,5 +1,6 @@
 //! Where the engine meets the outside: each port method is one step of the ledger or one question to a source.
 
+mod batch;
 mod clock;
 mod gate;
 mod inspect;
@@ -8,6 +9,7 @@ mod outbox;
 mod registry;
 mod source;
 
+pub use batch::*;
 pub use clock::{Clock, Random};
 pub use gate::{
     Decision, Gate, GateAsk, GateLost, GateMode, GateModes, GatePlace, Permit, RateKey, RejectReason, SharedGate,

@@ -26,7 +26,7 @@ pub static ENDPOINT: Block = Block {
             "namespace",
             "namespace_scope_code",
             Kind::Code("ing_namespace_scope"),
-            "Scope of the harvest watermark (expr).",
+            "Scope of the harvest watermark (expr); `global` endpoints share one, the least of theirs.",
         ),
         key(
             "blackbox",
@@ -77,7 +77,12 @@ pub static PAGINATION: Block = Block {
         key("type", "pagination_type_code", Kind::Code("pagination_type"), "What the next request carries."),
         key("size", "page_size", integer(1, 1_000_000), "Items asked for (70 % of size_max, else 100)."),
         key("size_max", "page_size_max", integer(1, 1_000_000), "Most items the source gives."),
-        key("max_page", "page_max", integer(1, ANY), "Most pages of one pass."),
+        key(
+            "max_page",
+            "page_max",
+            integer(1, ANY),
+            "Most pages served for one query; windows that need more are cut.",
+        ),
         key("base", "page_base", integer(0, 1), "Number of the first page (page)."),
         key("initial", "initial_token", Kind::Text, "First token as the source wants it, e.g. `*` (token, url)."),
         key("next", "next_path", Kind::Path, "Path of the next token or URL; `link_header` for `Link: rel=next`."),
@@ -98,7 +103,12 @@ pub static PAGINATION: Block = Block {
             "Items asked for again (offset; 5 % of a page, at least 1).",
         ),
         key("backward", "is_backward", Kind::Flag, "Read from the last page to the first (page)."),
-        key("tail_probe", "tail_probe", Kind::Flag, "Ask once more when the next token or URL is missing."),
+        key(
+            "tail_probe",
+            "tail_probe",
+            Kind::Flag,
+            "Ask once more before the end is believed: past the count (offset, page), or the last page (token, url).",
+        ),
     ],
 };
 
@@ -116,7 +126,12 @@ pub static WINDOW: Block = Block {
         key("slice", "slice_width", Kind::Span, "Width of a slice of a new plan (P1D)."),
         key("safety_lag", "safety_lag", Kind::Span, "How long a window settles before it is read (PT10M)."),
         key("lookback", "lookback", Kind::Span, "How much later a record may still appear (PT1H, at least the grain)."),
-        key("out_of_range", "out_of_range_code", Kind::Code("out_of_range"), "Windows beyond the range (clip)."),
+        key(
+            "out_of_range",
+            "out_of_range_code",
+            Kind::Code("out_of_range"),
+            "What `--since` before `origin` or `--until` in the unsettled present do: clip or fail (clip).",
+        ),
         key("ordered", "order_code", Kind::Code("sort_order"), "The source sorts by the watermark key."),
         key("client_filter", "client_filter", Kind::Flag, "Drop records whose time lies outside the slice."),
         key("as_of", "as_of", Kind::Flag, "The source can answer as of a fixed time."),

@@ -49,17 +49,22 @@ pub fn compile(
         merged.layer("detail", endpoint.map("update"), &DETAIL, Level::Block, rows::BATCHING_CFG, &path);
     }
     let params = overrides::apply(&mut merged, overrides, &mut mistakes);
+    let clipped = overrides.since.and_then(|since| overrides::begin(&mut merged, since, &mut mistakes));
     let declared_rate = declared_rate(definition, name, endpoint, choice.credential);
     derive(&mut merged, name, operation);
     allow_plain_http(&mut merged, overrides);
     let mut builder = Builder { definition, name, endpoint, merged, mistakes, origins: BTreeMap::new() };
     let Some(mut spec) = builder.spec(operation, choice.credential) else { return Err(builder.mistakes) };
     spec.expr = ExprSpec { q: overrides.q.clone(), params, contact: contact(definition, overrides) };
+    if spec.namespace == NamespaceScope::Global {
+        (spec.format, spec.shares) = (FORMAT, sharing(definition));
+    }
     spec.http.user_agent = user_agent(definition, spec.expr.contact.as_deref());
     spec.registry_version = registry_version;
     spec.channel = overrides.channel.clone().unwrap_or_else(|| channel.to_owned());
     let context = checks::Context { definition, endpoint: name, merged: &builder.merged, declared_rate };
-    let (errors, warnings) = checks::check(&spec, &context, choice.passed_over);
+    let (errors, mut warnings) = checks::check(&spec, &context, choice.passed_over);
+    warnings.extend(clipped);
     builder.mistakes.extend(errors);
     if !builder.mistakes.is_empty() {
         return Err(builder.mistakes);
@@ -102,6 +107,12 @@ fn pick<'a>(definition: &'a Definition, wanted: Option<&str>) -> Result<(&'a str
         },
     };
     Err(vec![mistake])
+}
+
+/// Endpoints that are declared to share one watermark.
+fn sharing(definition: &Definition) -> Vec<String> {
+    let global = |endpoint: &Map| role(endpoint) == "SEARCH" && endpoint.text("namespace") == Some("GLOBAL");
+    definition.endpoints().filter(|(_, endpoint)| global(endpoint)).map(|(name, _)| name.to_owned()).collect()
 }
 
 /// The fastest rate the definition allows, which no trigger may exceed.
@@ -176,7 +187,7 @@ impl Builder<'_> {
         }
         self.merged.derive("http.user_agent", "".into(), "of the contact");
         Some(SpecSnapshot {
-            format: FORMAT,
+            format: FORMAT_ALONE,
             provenance: self.definition.source().to_owned(),
             endpoint: self.name.to_owned(),
             entity: self.leaf("entity")?,
@@ -195,6 +206,7 @@ impl Builder<'_> {
             rate: self.section("rate")?,
             expr: ExprSpec::default(),
             namespace: self.leaf("namespace")?,
+            shares: Vec::new(),
             blackbox: self.leaf("blackbox")?,
             quarantine: self.section("quarantine")?,
             priority: self.leaf("priority")?,

@@ -16,7 +16,7 @@ pub mod snapshot;
 pub use compile::{Compiled, compile};
 pub use origin::{Level, Origin};
 pub use overrides::TriggerOverrides;
-pub use review::check_definition;
+pub use review::{check_definition, specs_of};
 
 #[cfg(test)]
 mod tests;

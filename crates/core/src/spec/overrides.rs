@@ -12,6 +12,7 @@ use crate::registry::scalars;
 use crate::registry::source_keys::{HTTP, QUARANTINE, RATE, RETRY};
 use crate::spec::merge::{Merged, spec_json};
 use crate::spec::origin::{Level, Origin};
+use crate::time::Timestamp;
 
 /// Settings of one trigger. The window itself is the planner's.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +24,8 @@ pub struct TriggerOverrides {
     pub q: Option<String>,
     /// `--set key=value`: a path of the spec (`pagination.size`), or a parameter (`params.x`, or `x`).
     pub params: BTreeMap<String, String>,
+    /// Where reading begins instead of the origin, which it never precedes.
+    pub since: Option<Timestamp>,
     pub contact: Option<String>,
     /// Values for the definition's `settings`.
     pub settings: BTreeMap<String, String>,
@@ -43,6 +46,23 @@ const OPEN: [(&str, &Block); 7] = [
     ("detail", &DETAIL),
 ];
 const OPEN_KEYS: [&str; 3] = ["priority", "namespace", "blackbox"];
+
+/// Begins at `since`. The source has nothing before its origin: an earlier beginning is cut to it, or refused.
+pub(super) fn begin(merged: &mut Merged, since: Timestamp, mistakes: &mut Vec<Diagnostic>) -> Option<Diagnostic> {
+    let declared = merged.text("window.origin").and_then(|text| text.parse::<Timestamp>().ok());
+    let Some(origin) = declared.filter(|origin| since < *origin) else {
+        let origin = Origin::new(Level::Trigger, "since");
+        merged.put("window.origin", since.to_string().into(), origin, "--since".into());
+        return None;
+    };
+    let message = format!("the source has nothing before {origin}, asked for was {since}");
+    if merged.text("window.out_of_range") == Some("fail") {
+        let hint = format!("begin at {origin}, or declare `window.out_of_range: clip`");
+        mistakes.push(Diagnostic::error("out_of_range", "--since", At::default(), message).hint(hint));
+        return None;
+    }
+    Some(Diagnostic::warning("out_of_range", "--since", At::default(), format!("{message}; it begins there")))
+}
 
 /// Lays the overrides over the lower levels; returns the selecting parameters.
 pub(super) fn apply(

@@ -6,18 +6,34 @@ use crate::registry::definition::{Definition, role};
 use crate::registry::diagnostic::{Diagnostic, Severity};
 use crate::spec::compile::compile;
 use crate::spec::overrides::TriggerOverrides;
-use crate::spec::snapshot::Operation;
+use crate::spec::snapshot::{Operation, SpecSnapshot};
 
 /// What keeps an endpoint from being read by windows, but not from refreshing known records.
 const ONLY_UPDATE: [&str; 4] = ["harvest_unfiltered", "watermark_missing", "origin_missing", "pagination_missing"];
 
-/// Mistakes and degradations of all endpoints, as a deployment with every secret and a contact would meet them.
-pub fn check_definition(definition: &Definition) -> Vec<Diagnostic> {
-    let overrides = TriggerOverrides {
+/// As a deployment with every secret and a contact would compile it.
+fn fully_equipped(definition: &Definition) -> TriggerOverrides {
+    TriggerOverrides {
         contact: Some("contact@example.org".into()),
         credentials: Some(definition.credentials().map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>()),
         ..TriggerOverrides::default()
-    };
+    }
+}
+
+/// Every spec that the definition compiles into: each endpoint that searches, as a harvest and as a refresh.
+pub fn specs_of(definition: &Definition) -> Vec<SpecSnapshot> {
+    let overrides = fully_equipped(definition);
+    let searching = definition.endpoints().filter(|(_, endpoint)| role(endpoint) == "SEARCH");
+    searching
+        .flat_map(|(name, _)| [Operation::Harvest, Operation::Update].map(|operation| (name, operation)))
+        .filter_map(|(name, operation)| compile(definition, Some(name), operation, &overrides, 0, "stable").ok())
+        .map(|compiled| compiled.spec)
+        .collect()
+}
+
+/// Mistakes and degradations of all endpoints.
+pub fn check_definition(definition: &Definition) -> Vec<Diagnostic> {
+    let overrides = fully_equipped(definition);
     let compile = |name: &str, operation| compile(definition, Some(name), operation, &overrides, 0, "stable");
     let mut found: Vec<Diagnostic> = Vec::new();
     for (name, _) in definition.endpoints().filter(|(_, endpoint)| role(endpoint) == "SEARCH") {

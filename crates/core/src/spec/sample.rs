@@ -9,7 +9,7 @@ use crate::time::{Span, Timestamp};
 /// OFFSET paging over `/items`, JSON, half-open windows of an hour, no credentials.
 pub fn snapshot() -> SpecSnapshot {
     SpecSnapshot {
-        format: FORMAT,
+        format: FORMAT_ALONE,
         provenance: "sample".into(),
         endpoint: "items".into(),
         entity: "items".into(),
@@ -53,6 +53,7 @@ pub fn snapshot() -> SpecSnapshot {
         },
         expr: ExprSpec::default(),
         namespace: NamespaceScope::Expr,
+        shares: Vec::new(),
         blackbox: Blackbox::Sample,
         quarantine: QuarantineSpec { share_max: 0.2, records_max: 100 },
         priority: 3,

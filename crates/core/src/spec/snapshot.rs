@@ -12,8 +12,10 @@ use crate::calendar::Align;
 use crate::spec::errors::ErrorRule;
 use crate::time::{Span, Timestamp};
 
-/// The plan format this build writes; a plan with a higher number is not claimed (INV-43).
-pub const FORMAT: u32 = 1;
+/// The newest plan format this build knows; a plan with a higher number is not claimed (INV-43).
+pub const FORMAT: u32 = 2;
+/// The format of specs that name no endpoints to share a watermark with, which the first release reads too.
+pub const FORMAT_ALONE: u32 = 1;
 
 /// What to do, with which window arithmetic and manners; the only configuration a run sees.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +45,9 @@ pub struct SpecSnapshot {
     pub rate: RateSpec,
     pub expr: ExprSpec,
     pub namespace: NamespaceScope,
+    /// GLOBAL: the endpoints whose prefixes the shared watermark is the least of, this one among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shares: Vec<String>,
     pub blackbox: Blackbox,
     pub quarantine: QuarantineSpec,
     pub priority: u8,
@@ -467,4 +472,15 @@ pub enum Blackbox {
 pub struct QuarantineSpec {
     pub share_max: f64,
     pub records_max: u32,
+}
+
+impl QuarantineSpec {
+    /// Fewer bad records than this never count as a changed format, whatever their share.
+    const LEAST: usize = 5;
+
+    /// So many bad records of a page are no accident of single records any more.
+    pub fn is_exceeded(&self, bad: usize, all: usize) -> bool {
+        let share = bad as f64 / all.max(1) as f64;
+        bad > self.records_max as usize || (bad >= Self::LEAST && share > self.share_max)
+    }
 }

@@ -167,6 +167,52 @@ fn a_trigger_sets_spec_values_and_parameters_and_nothing_else() {
 }
 
 #[test]
+fn a_beginning_before_the_origin_is_cut_or_refused() {
+    let definition = |out_of_range: &str| {
+        let window = format!("    window: {{ updated_since: true, key: k, origin: 2000-01-01{out_of_range} }}\n");
+        small("", &format!("    pagination: {{ type: page, base: 1 }}\n{window}"))
+    };
+    let since = |text: &str| TriggerOverrides { since: text.parse().ok(), ..TriggerOverrides::default() };
+    let inside = build(&definition(", out_of_range: fail"), &since("2010-01-01"));
+    assert_eq!(inside.spec.window.origin.to_string(), "2010-01-01T00:00:00.000000Z");
+    assert_eq!(inside.origins["window.origin"].level, Level::Trigger);
+    let cut = build(&definition(""), &since("1990-01-01")).spec;
+    assert_eq!(cut.window.origin.to_string(), "2000-01-01T00:00:00.000000Z");
+    assert!(cut.warnings.iter().any(|warning| warning.starts_with("out_of_range")), "{:?}", cut.warnings);
+    let refused = definition(", out_of_range: fail");
+    let mistakes = compile(&refused, None, Operation::Harvest, &since("1990-01-01"), 1, "stable").unwrap_err();
+    assert_eq!((mistakes[0].code, mistakes[0].file.as_str()), ("out_of_range", "--since"));
+    let no_origin = "    pagination: { type: page, base: 1 }\n    window: { updated_since: true, key: k }";
+    assert_eq!(build(&small("", no_origin), &since("2010-01-01")).spec.window.origin, "2010-01-01".parse().unwrap());
+}
+
+#[test]
+fn endpoints_that_share_a_watermark_know_each_other() {
+    let endpoint = |name: &str, key: &str, namespace: &str| {
+        format!(
+            "  {name}:\n    request: {{ path: /{name} }}\n    response: {{ items: $.i, id: $.d, updated_at: $.u, total: $.t }}\n    \
+             pagination: {{ type: page, base: 1 }}\n    window: {{ updated_since: true, key: {key}, origin: 2000-01-01 }}\n    \
+             namespace: {namespace}\n"
+        )
+    };
+    let head = "source: s\nname: S\nbase_url: https://s.org\nendpoints:\n";
+    let three =
+        format!("{head}{}{}{}", endpoint("a", "k", "global"), endpoint("b", "k", "global"), endpoint("c", "k", "expr"));
+    let definition = registry::decode("s.yaml", &three).unwrap_or_else(|mistakes| panic!("{}", shown(&mistakes)));
+    let of = |name: &str, operation| {
+        compile(&definition, Some(name), operation, &TriggerOverrides::default(), 1, "stable").unwrap().spec
+    };
+    let (a, c) = (of("a", Operation::Harvest), of("c", Operation::Harvest));
+    assert_eq!((a.namespace, a.shares, a.format), (NamespaceScope::Global, vec!["a".to_owned(), "b".into()], 2));
+    assert_eq!((c.shares, c.format), (Vec::new(), 1));
+    assert_eq!(of("a", Operation::Backfill).shares, Vec::<String>::new(), "only the harvest has a watermark to share");
+    let apart = format!("{head}{}{}", endpoint("a", "k", "global"), endpoint("b", "other", "global"));
+    let definition = registry::decode("s.yaml", &apart).unwrap_or_else(|mistakes| panic!("{}", shown(&mistakes)));
+    let mistakes = compile(&definition, Some("a"), Operation::Harvest, &set(&[]), 1, "stable").unwrap_err();
+    assert_eq!(mistakes[0].code, "shared_key");
+}
+
+#[test]
 fn plain_http_is_for_hosts_the_trigger_allows() {
     let definition = small("", &format!("    pagination: {{ type: page, base: 1 }}\n{WINDOW}"));
     let base_url = Some("http://127.0.0.1:8080/s".to_owned());
@@ -236,6 +282,8 @@ const REFUSED: &[Refused] = &[
     ("", "    pagination: { type: page, base: 1 }\n    window: { updated_since: true, key: k, origin: 2000-01-01 }", Operation::Harvest, &[("window.slice", "PT90S")], "width_align"),
     ("", "    pagination: { type: page, base: 1 }\n    window: { updated_since: true, key: k, origin: 2000-01-01 }", Operation::Backfill, &[("namespace", "global")], "namespace"),
     ("", "    pagination: { type: page, base: 1, size_max: 10 }\n    window: { updated_since: true, key: k, origin: 2000-01-01 }", Operation::Harvest, &[("pagination.size", "11")], "size_over_max"),
+    ("", "    pagination: { type: time, tail_probe: true }\n    window: { updated_since: true, key: k, origin: 2000-01-01 }", Operation::Harvest, &[], "paging_exclusive"),
+    ("", "    pagination: { type: token, next: $.n, replayable: false, tail_probe: true }\n    window: { updated_since: true, key: k, origin: 2000-01-01 }", Operation::Harvest, &[], "tail_probe"),
 ];
 
 #[test]

@@ -1,7 +1,7 @@
 //! From a decoded page to the commit that stores it.
 
 use patra_core::page::{Item, Page, Position};
-use patra_core::pass::{DetailPlace, Place, page_ids};
+use patra_core::pass::{DetailPlace, Place, page_ids, page_times};
 use patra_core::planted::{Defect, planted};
 use patra_core::ports::{BatchCommit, KeptBody, OpenBatch};
 use patra_core::record::{NewRecord, VersionKey};
@@ -14,17 +14,12 @@ use super::reading::Reading;
 
 /// Kept of a body when only samples are kept.
 const SAMPLE_BYTES: usize = 1_024;
-/// Fewer bad records than this never count as a changed format, whatever their share.
-const SYSTEMIC_LEAST: usize = 5;
 
 impl Reading<'_> {
     /// INV-18: so many bad records mean that the format has changed; the watermark must not slide over it.
     pub(super) fn systemic(&self, fetched: &Fetched) -> Option<String> {
         let (bad, all) = (fetched.page.bad.len(), fetched.page.item_count());
-        let limits = &self.spec().quarantine;
-        let share = bad as f64 / all.max(1) as f64;
-        let too_many = bad > limits.records_max as usize || (bad >= SYSTEMIC_LEAST && share > limits.share_max);
-        let first = fetched.page.bad.first().filter(|_| too_many)?;
+        let first = fetched.page.bad.first().filter(|_| self.spec().quarantine.is_exceeded(bad, all))?;
         Some(format!("{bad} of {all} records of one page cannot be read, first: {} at `{}`", first.message, first.path))
     }
 
@@ -60,6 +55,7 @@ impl Reading<'_> {
         let source_now = self.source_now(&fetched);
         let stats = self.stats(&fetched, after);
         let page_ids = page_ids(&fetched.page);
+        let times = page_times(self.spec(), &fetched.page);
         let item_count = u32::try_from(fetched.page.item_count()).unwrap_or(u32::MAX);
         let body = self.kept_body(&fetched.page);
         let Page { items, bad, total, asked_at, fetched_at, response_hash, request_digest, response_digest, .. } =
@@ -77,6 +73,7 @@ impl Reading<'_> {
             spec_fingerprint: self.plan.spec_fingerprint,
             records,
             bad,
+            quarantine: self.spec().quarantine,
             missing: Vec::new(),
             page_ids,
             id_list: None,
@@ -93,6 +90,7 @@ impl Reading<'_> {
             response_digest,
             stats,
             observed_max,
+            times,
         }
     }
 

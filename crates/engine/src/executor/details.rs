@@ -46,7 +46,7 @@ impl Reading<'_> {
         let mut commit = self.page_commit(fetched, after.as_ref(), true);
         commit.missing = if planted(Defect::MissingForgotten) { Vec::new() } else { missing };
         commit.total = None;
-        self.pass.step_committed();
+        self.pass.step_committed(commit.source_now);
         self.commit(commit, after).await
     }
 
@@ -70,7 +70,7 @@ impl Reading<'_> {
         self.detail_size = self.full_detail_size();
         let after = after_detail(&place, asked.len(), all);
         let commit = self.refused_commit(asked, after.as_ref(), error);
-        self.pass.step_committed();
+        self.pass.step_committed(commit.source_now);
         self.commit(commit, after).await.map(Some)
     }
 

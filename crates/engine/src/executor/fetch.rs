@@ -116,7 +116,9 @@ async fn once(
     tries.waited = tries.waited.plus(outside.clock.now().since(asked));
     tries.requests += 1;
     outside.notices.tell(Notice::RequestSent { provenance: provenance.to_owned() });
+    let asked_at = outside.ledger.database_now();
     let result = outside.source.fetch(ask).await;
+    let result = result.map(|page| dated(page, asked_at, outside.ledger.database_now()));
     let signal = signal_of(&result, &ask.spec);
     if let Signal::Throttled { retry_after } = &signal {
         tries.throttled += 1;
@@ -125,6 +127,16 @@ async fn once(
     outside.gate.feedback(permit, signal).await;
     outside.failpoints.hit("fetch.after").map_err(NoPage::Struck)?;
     Ok(result)
+}
+
+/// Puts a page on the time line of the database. The executor's own clock may be anywhere, and versions of a record are
+/// ordered by when they were fetched; the source's `Date` bounds that as it bounds what the reading proves, so a
+/// database that runs ahead does not freeze a record (INV-13).
+fn dated(page: Page, asked_at: Timestamp, fetched_at: Timestamp) -> Page {
+    let told = page.source_date.map_or(fetched_at, |date| date.plus(Span::SECOND));
+    let fetched_at = fetched_at.min(told);
+    // Not later than it came, also when the clock was set back on the way.
+    Page { asked_at: asked_at.min(fetched_at), fetched_at, ..page }
 }
 
 /// Waits for a permit of the gate.

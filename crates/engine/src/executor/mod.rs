@@ -3,20 +3,22 @@
 //! A worker takes one task at a time. Everything it knows of a task it reads from the ledger after the claim, and
 //! every write it makes carries the lease, so it may die or be overtaken at any moment.
 
+mod chores;
 mod commit;
 mod details;
 mod fetch;
 mod outcome;
 mod reading;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use patra_core::failpoint::Failpoints;
 use patra_core::id::{Id, IdGen};
-use patra_core::ports::{Claim, Clock, Gate, Leased, Ledger, LedgerError, PlanView, Random, Source};
-use patra_core::time::{Span, Timestamp};
+use patra_core::ports::{Claim, Clock, Gate, Leased, Ledger, LedgerError, Partition, PlanView, Random, Source};
+use patra_core::time::Span;
 use tokio_util::sync::CancellationToken;
 
 use crate::notice::{Notice, Notices};
@@ -37,6 +39,8 @@ pub struct Outside {
     pub notices: Arc<dyn Notices>,
     pub failpoints: Failpoints,
     pub settings: Settings,
+    /// Name under which the slot of `ids` is leased; `None` where somebody else keeps it.
+    pub slot_owner: Option<String>,
 }
 
 /// Shared by the workers of one process.
@@ -46,6 +50,11 @@ pub struct Executor {
     only: Option<String>,
     stop: CancellationToken,
     plans: Mutex<HashMap<Id, Arc<PlanView>>>,
+    chores: chores::Chores,
+    /// What the workers of this process run, by partition.
+    running: Mutex<BTreeMap<Partition, u32>>,
+    /// One worker claims at a time, so that none counts on room that another has just taken.
+    claiming: futures::lock::Mutex<()>,
 }
 
 /// Why a run stopped before its own end.
@@ -65,18 +74,47 @@ impl From<LedgerError> for Halt {
 
 impl Executor {
     pub fn new(outside: Outside, only: Option<String>, stop: CancellationToken) -> Executor {
-        Executor { outside, only, stop, plans: Mutex::new(HashMap::new()) }
+        Executor {
+            outside,
+            only,
+            stop,
+            plans: Mutex::default(),
+            chores: chores::Chores::default(),
+            running: Mutex::default(),
+            claiming: futures::lock::Mutex::new(()),
+        }
     }
 
     /// Works until nothing is queued or running any more, or until stopped.
     pub async fn drain(&self, who: &str) -> Result<(), LedgerError> {
         while !self.stop.is_cancelled() {
+            self.chores().await?;
             if self.work_once(who).await? {
                 continue;
             }
-            match self.outside.ledger.next_due(self.only.as_deref()).await? {
-                None => return Ok(()),
-                Some(due) => self.idle_until(due).await,
+            if !self.wait_for_work().await? {
+                return Ok(());
+            }
+        }
+        self.outside.failpoints.hit("shutdown.done")?;
+        Ok(())
+    }
+
+    /// Works until stopped: waits for tasks that are not there yet, and for a database that is away.
+    pub async fn serve(&self, who: &str) -> Result<(), LedgerError> {
+        while !self.stop.is_cancelled() {
+            self.chores().await?;
+            if self.work_once(who).await? {
+                continue;
+            }
+            match self.wait_for_work().await {
+                Ok(true) => {}
+                Ok(false) => self.idle(self.outside.settings.poll).await,
+                Err(error @ LedgerError::Unavailable { .. }) => {
+                    tracing::warn!("looking for tasks failed, waiting: {error}");
+                    self.idle(Span::SECOND).await;
+                }
+                Err(error) => return Err(error),
             }
         }
         self.outside.failpoints.hit("shutdown.done")?;
@@ -85,9 +123,8 @@ impl Executor {
 
     /// Takes and runs one task; false when none was due.
     pub async fn work_once(&self, who: &str) -> Result<bool, LedgerError> {
-        let claim = Claim { only: self.only.clone(), ..Claim::new(who, 1, self.outside.settings.lease_ttl) };
-        let taken = match self.outside.ledger.acquire_tasks(&claim).await {
-            Ok(taken) => taken,
+        let leased = match self.claim(who).await {
+            Ok(leased) => leased,
             Err(error @ (LedgerError::Unavailable { .. } | LedgerError::Struck(_))) => {
                 // Claims pause while the database is away or full; nothing is lost by waiting.
                 tracing::warn!("claiming failed, waiting: {error}");
@@ -96,19 +133,59 @@ impl Executor {
             }
             Err(error) => return Err(error),
         };
-        let Some(leased) = taken.into_iter().next() else { return Ok(false) };
+        let Some(leased) = leased else { return Ok(false) };
+        let partition = partition_of(&leased);
         self.run(leased).await;
+        self.count(&partition, -1);
         Ok(true)
     }
 
-    async fn idle_until(&self, due: Timestamp) {
-        let clock = &self.outside.clock;
-        // Due times are the database's; how long to wait is counted here.
-        let wait = due.since(self.outside.ledger.database_now());
-        let until = clock.now().plus(wait.min(self.outside.settings.poll).max(Span::from_millis(1)));
+    async fn claim(&self, who: &str) -> Result<Option<Leased>, LedgerError> {
+        let _turn = self.claiming.lock().await;
+        let settings = &self.outside.settings;
+        let claim = Claim {
+            only: self.only.clone(),
+            partition_max: settings.partition_max,
+            running: self.running.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            ..Claim::new(who, 1, settings.lease_ttl)
+        };
+        let leased = self.outside.ledger.acquire_tasks(&claim).await?.into_iter().next();
+        if let Some(leased) = &leased {
+            self.count(&partition_of(leased), 1);
+        }
+        Ok(leased)
+    }
+
+    fn count(&self, partition: &Partition, change: i32) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = running.entry(partition.clone()).or_default();
+        *count = count.saturating_add_signed(change);
+        if *count == 0 {
+            running.remove(partition);
+        }
+    }
+
+    /// Returns when a task is due, or when stopped; false when none ever will be. An idle worker only looks: claims
+    /// take the write lock, and the ones at work need it.
+    async fn wait_for_work(&self) -> Result<bool, LedgerError> {
+        let ledger = &self.outside.ledger;
+        loop {
+            let Some(due) = ledger.next_due(self.only.as_deref()).await? else { return Ok(false) };
+            let wait = due.since(ledger.database_now());
+            // Due, and yet not ours: its partition is full here, or someone was faster.
+            self.idle(if wait > Span::ZERO { wait } else { self.outside.settings.poll }).await;
+            if self.stop.is_cancelled() || due <= ledger.database_now() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Sleeps, but not for longer than other processes may take to bring work.
+    async fn idle(&self, span: Span) {
+        let span = span.min(self.outside.settings.poll).max(Span::from_millis(1));
         futures::select_biased! {
             () = self.stop.cancelled().fuse() => {}
-            () = clock.sleep_until(until).fuse() => {}
+            () = self.outside.clock.sleep(span).fuse() => {}
         }
     }
 
@@ -149,13 +226,21 @@ impl Executor {
         }
     }
 
-    /// Renews the lease while pages are committed; ends when the lease is lost or progress stops.
-    async fn heartbeat(&self, lease: patra_core::ports::Lease, progress: Arc<Mutex<Timestamp>>) -> LedgerError {
-        let (clock, settings) = (&self.outside.clock, &self.outside.settings);
+    /// Renews the lease while pages are committed; ends when the lease is lost or progress stops. How long it has
+    /// stood still is counted in beats: a sleep takes its time also where the wall clock is set (INV-24).
+    async fn heartbeat(&self, lease: patra_core::ports::Lease, progress: Arc<AtomicU64>) -> LedgerError {
+        let settings = &self.outside.settings;
+        let beat = Span::from_micros(settings.lease_ttl.micros() / 3);
+        let (mut seen, mut still) = (0, Span::ZERO);
         loop {
-            clock.sleep(Span::from_micros(settings.lease_ttl.micros() / 3)).await;
-            let last = *progress.lock().unwrap_or_else(PoisonError::into_inner);
-            if clock.now().since(last) > settings.progress_limit {
+            self.outside.clock.sleep(beat).await;
+            if let Err(lost) = self.chores().await {
+                return lost;
+            }
+            let pages = progress.load(Ordering::Relaxed);
+            still = if pages == seen { still.plus(beat) } else { Span::ZERO };
+            seen = pages;
+            if still > settings.progress_limit {
                 // The lease runs out by itself; another worker takes over and counts it.
                 return LedgerError::LeaseLost { task: lease.task };
             }
@@ -165,6 +250,14 @@ impl Executor {
                 Err(error) => tracing::warn!(task.id = %lease.task, "heartbeat failed, trying again: {error}"),
             }
         }
+    }
+
+    /// Oldest first, so that a repeated simulation does everything in the same order.
+    fn known_plans(&self) -> Vec<Arc<PlanView>> {
+        let plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut plans: Vec<Arc<PlanView>> = plans.values().cloned().collect();
+        plans.sort_by_key(|plan| plan.id);
+        plans
     }
 
     async fn plan(&self, id: Id) -> Result<Arc<PlanView>, LedgerError> {
@@ -178,5 +271,13 @@ impl Executor {
         }
         plans.insert(id, plan.clone());
         Ok(plan)
+    }
+}
+
+fn partition_of(leased: &Leased) -> Partition {
+    Partition {
+        provenance: leased.task.provenance.clone(),
+        endpoint: leased.task.endpoint.clone(),
+        operation: leased.task.operation.code().to_owned(),
     }
 }

@@ -1,13 +1,16 @@
 //! How a run ends: proven, split, given up, failed, or given back for later.
 
 use patra_core::page::{Page, RateHints};
-use patra_core::pass::{Died, Place};
+use patra_core::pass::{Died, Place, Prefix};
 use patra_core::plan::build::{self, Child};
-use patra_core::plan::slicer::{Slicer, split_part};
+use patra_core::plan::split::{self, Cut};
 use patra_core::planted::{Defect, planted};
-use patra_core::ports::{BatchCommit, Lease, LedgerError, Release, SliceOutcome, Split, Task};
+use patra_core::ports::{
+    BatchCommit, CutAtPrefix, Lease, LedgerError, NewSlice, ProvenSlice, Release, SliceOutcome, Split, Task,
+};
 use patra_core::spec::errors::{ErrorClass, FetchError};
 use patra_core::time::{Span, Timestamp};
+use patra_core::window::Window;
 use serde_json::json;
 
 use super::fetch::{Fetched, NoPage, Tries};
@@ -43,7 +46,7 @@ impl Reading<'_> {
                 self.outage(&error).await
             }
             ErrorClass::CursorExpired => self.pass_died(format!("the cursor expired: {error}")).await,
-            ErrorClass::Split | ErrorClass::TooLarge => self.split(None, error.to_string()).await,
+            ErrorClass::Split | ErrorClass::TooLarge => self.split(2, error.to_string()).await,
             ErrorClass::Empty | ErrorClass::Skip | ErrorClass::Denied | ErrorClass::ForeignNext | ErrorClass::Fatal => {
                 self.fail(class.name(), error.to_string()).await?;
                 Ok(Step::Done)
@@ -83,20 +86,16 @@ impl Reading<'_> {
     }
 
     async fn split_or_go_on(&mut self, reason: String) -> Result<Step, Halt> {
-        match self.children(2) {
-            Some(children) => self.split_into(children, reason).await,
+        match self.cut(2) {
+            Some(cut) => self.split_into(cut, reason).await,
             None => self.next_pass(reason).await,
         }
     }
 
     /// INV-12: cut by time down to the grain, then by the second key, else fail loudly.
-    pub(super) async fn split(&mut self, total: Option<u64>, reason: String) -> Result<Step, Halt> {
-        let paging = &self.spec().pagination;
-        let most = [paging.result_cap, paging.max_per_slice].into_iter().flatten().min().unwrap_or(1).max(1);
-        // Twice as many as an even spread would need, because records are not spread evenly.
-        let parts = total.map_or(2, |total| total.div_ceil(most) * 2);
-        match self.children(parts) {
-            Some(children) => self.split_into(children, reason).await,
+    pub(super) async fn split(&mut self, parts: u64, reason: String) -> Result<Step, Halt> {
+        match self.cut(parts) {
+            Some(cut) => self.split_into(cut, reason).await,
             None => {
                 self.fail("OVERFLOW", format!("{reason}; the window cannot be cut any further")).await?;
                 Ok(Step::Done)
@@ -104,36 +103,52 @@ impl Reading<'_> {
         }
     }
 
-    fn children(&self, parts: u64) -> Option<Vec<Child>> {
-        let window = self.task.window;
-        if self.task.part.is_none()
-            && let Ok(slicer) = Slicer::new(&self.spec().window)
-            && let Some(windows) = slicer.split(window, parts)
-        {
-            return Some(windows.into_iter().map(|window| Child { window, part: None }).collect());
-        }
-        let cut = split_part(self.task.part.as_ref(), self.spec().window.second_key.as_ref(), parts)?;
-        Some(cut.into_iter().map(|part| Child { window, part: Some(part) }).collect())
+    fn cut(&self, parts: u64) -> Option<Cut> {
+        let (window, part, spec) = (self.task.window, self.task.part.as_ref(), &self.spec().window);
+        split::cut(spec, window, part, self.prefix().map(|(_, prefix, _)| prefix), parts)
     }
 
-    async fn split_into(&mut self, children: Vec<Child>, reason: String) -> Result<Step, Halt> {
-        let count = children.len();
-        let now = self.outside.ledger.database_now();
-        let children = build::slices(&self.plan, &children, 0, self.task.priority, now, &self.outside.ids);
-        let split = Split { reason: reason.clone(), children };
+    /// What the order of the pages proves. A pass that came to its end proves itself or nothing, and a part of a
+    /// window proves no time.
+    fn prefix(&self) -> Option<(Window, Prefix, Window)> {
+        let unfinished = self.place.is_some() && self.task.part.is_none();
+        self.pass.cut_at_prefix().filter(|_| unfinished)
+    }
+
+    async fn split_into(&mut self, cut: Cut, reason: String) -> Result<Step, Halt> {
+        let count = cut.children.len();
+        let proven = cut.proven.map(|(window, prefix)| self.proven_slice(window, prefix));
+        let split = Split { reason: reason.clone(), proven, children: self.slices(&cut.children) };
         self.outside.ledger.split_slice(&self.lease, split).await?;
         let (provenance, task) = (self.task.provenance.clone(), self.task.id);
         self.outside.notices.tell(Notice::SliceSplit { provenance, task, children: count, reason });
         Ok(Step::Done)
     }
 
+    fn slices(&self, children: &[Child]) -> Vec<NewSlice> {
+        let now = self.outside.ledger.database_now();
+        build::slices(&self.plan, children, 0, self.task.priority, now, &self.outside.ids)
+    }
+
+    fn proven_slice(&self, window: Window, prefix: Prefix) -> ProvenSlice {
+        ProvenSlice {
+            slice: self.slices(&[Child { window, part: None }]).remove(0),
+            read_at: prefix.read_at,
+            source_behind: self.source_behind,
+        }
+    }
+
+    fn cut_at_prefix(&self) -> Option<Box<CutAtPrefix>> {
+        let (window, prefix, rest) = self.prefix()?;
+        let rest = self.slices(&[Child { window: rest, part: None }]).remove(0);
+        Some(Box::new(CutAtPrefix { proven: self.proven_slice(window, prefix), rest }))
+    }
+
     /// T2.
     pub(super) async fn succeed(&mut self) -> Result<(), Halt> {
-        let spec = self.plan.spec.clone();
         let outcome = SliceOutcome::Succeeded {
             read_at: self.read_at(),
             source_behind: self.source_behind,
-            settling_lag: spec.window.safety_lag,
             remarks: json!({
                 "passes": self.pass.pass_no(),
                 "pages": self.pass.pages(),
@@ -161,14 +176,16 @@ impl Reading<'_> {
     }
 
     pub(super) async fn give_up(&mut self, reason: String) -> Result<(), Halt> {
-        self.end(SliceOutcome::Partial { reason: reason.clone() }, "PARTIAL", reason).await
+        let outcome = SliceOutcome::Partial { reason: reason.clone(), prefix: self.cut_at_prefix() };
+        self.end(outcome, "PARTIAL", reason).await
     }
 
     pub(super) async fn fail(&mut self, class: &str, reason: String) -> Result<(), Halt> {
         if planted(Defect::FailedCounts) {
             return self.succeed().await;
         }
-        let outcome = SliceOutcome::Failed { class: class.to_owned(), reason: reason.clone() };
+        let prefix = self.cut_at_prefix();
+        let outcome = SliceOutcome::Failed { class: class.to_owned(), reason: reason.clone(), prefix };
         self.end(outcome, class, reason).await
     }
 
@@ -191,7 +208,7 @@ impl Reading<'_> {
         after: Option<&Place>,
         error: &FetchError,
     ) -> BatchCommit {
-        let now = self.outside.clock.now();
+        let now = self.outside.ledger.database_now();
         let page = Page {
             items: Vec::new(),
             bad: Vec::new(),
@@ -232,7 +249,7 @@ async fn release(outside: &Outside, lease: &Lease, provenance: &str, release: Re
 pub(super) async fn give_back_after_error(outside: &Outside, lease: &Lease, task: &Task, error: &LedgerError) {
     let failed = !matches!(error, LedgerError::Unavailable { .. } | LedgerError::Struck(_));
     let given_back = if failed && task.failure_count + 1 >= outside.settings.failures_max {
-        let outcome = SliceOutcome::Failed { class: "REFUSED".into(), reason: error.to_string() };
+        let outcome = SliceOutcome::Failed { class: "REFUSED".into(), reason: error.to_string(), prefix: None };
         outside.ledger.finish_slice(lease, outcome).await.map(drop)
     } else {
         let due_at = outside.ledger.database_now().plus(Span::SECOND);

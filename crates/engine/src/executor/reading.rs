@@ -1,6 +1,7 @@
 //! One run of one task: pages in order, each committed before it counts, the next one fetched meanwhile.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use patra_core::hash::Hash32;
 use patra_core::page::{PageAsk, PageStep, Position};
@@ -38,7 +39,8 @@ pub(crate) struct Reading<'a> {
     /// When the last page was committed, on any run.
     last_commit_at: Option<Timestamp>,
     resumed: bool,
-    progress: Arc<Mutex<Timestamp>>,
+    /// Pages committed by this run.
+    progress: Arc<AtomicU64>,
 }
 
 /// A page fetched while the one before it was committed.
@@ -84,7 +86,7 @@ impl<'a> Reading<'a> {
             source_behind: Span::ZERO,
             last_commit_at: last.map(|batch| batch.committed_at),
             resumed: last.is_some(),
-            progress: Arc::new(Mutex::new(outside.clock.now())),
+            progress: Arc::default(),
         })
     }
 
@@ -92,7 +94,7 @@ impl<'a> Reading<'a> {
         &self.lease
     }
 
-    pub fn progress(&self) -> Arc<Mutex<Timestamp>> {
+    pub fn progress(&self) -> Arc<AtomicU64> {
         self.progress.clone()
     }
 
@@ -131,7 +133,7 @@ impl<'a> Reading<'a> {
         let Some(place) = self.place.clone().filter(|_| self.resumed) else { return Ok(Step::On(None)) };
         let paging = &self.plan.spec.pagination;
         let Place::Search(_) = place else { return Ok(Step::On(None)) };
-        let idle = self.last_commit_at.map_or(Span::ZERO, |at| self.outside.clock.now().since(at));
+        let idle = self.last_commit_at.map_or(Span::ZERO, |at| self.outside.ledger.database_now().since(at));
         if !paging.replayable {
             return self.next_pass("a cursor that cannot be asked twice does not outlive its run".into()).await;
         }
@@ -209,7 +211,7 @@ impl<'a> Reading<'a> {
                 }
             }
             Accepted::NewPass { reason } => self.next_pass(reason).await,
-            Accepted::Split { total, reason } => self.split(Some(total), reason).await,
+            Accepted::Split { parts, reason } => self.split(parts, reason).await,
             Accepted::Fail { class, reason } => {
                 self.fail(class, reason).await?;
                 Ok(Step::Done)
@@ -232,13 +234,20 @@ impl<'a> Reading<'a> {
             Some(ask) => {
                 let fetching = fetch(outside, stop, ask, &self.task.provenance);
                 let (committed, got) = futures::join!(committing, fetching);
-                (committed?, Some(Box::new(got)))
+                (committed, Some(Box::new(got)))
             }
-            None => (committing.await?, None),
+            None => (committing.await, None),
         };
-        let now = outside.clock.now();
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        self.last_commit_at = Some(now);
+        let committed = match committed {
+            // The page holds what no part of it can be kept apart for; asking again would give the same page.
+            Err(LedgerError::Data { message }) => {
+                self.fail("REFUSED", message).await?;
+                return Ok(Step::Done);
+            }
+            other => other?,
+        };
+        self.progress.fetch_add(1, Ordering::Relaxed);
+        self.last_commit_at = Some(outside.ledger.database_now());
         outside.notices.tell(Notice::BatchCommitted {
             provenance: self.task.provenance.clone(),
             task: self.task.id,

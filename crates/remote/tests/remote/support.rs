@@ -43,7 +43,7 @@ pub struct Server {
     program: &'static str,
     args: Vec<String>,
     pub port: u16,
-    pub folder: tempfile::TempDir,
+    _folder: tempfile::TempDir,
 }
 
 impl Server {
@@ -52,7 +52,7 @@ impl Server {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
         let args = args(port, folder.path());
-        let mut server = Server { child: None, program, args, port, folder };
+        let mut server = Server { child: None, program, args, port, _folder: folder };
         if let Err(error) = server.spawn() {
             eprintln!("skipped: {program} cannot be started: {error}");
             return None;

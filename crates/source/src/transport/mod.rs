@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use patra_core::ports::{HttpAnswer, HttpRequest, Transport, TransportError};
 use patra_core::spec::snapshot::{HttpSpec, Method};
-use reqwest::Client;
+use reqwest::{Certificate, Client};
 use url::Url;
 
 pub use guard::{Refused, is_forbidden};
@@ -43,6 +43,8 @@ pub fn install_crypto() {
 #[derive(Default)]
 pub struct HttpTransport {
     clients: Mutex<HashMap<Profile, Client>>,
+    /// Authorities believed beside those of the machine.
+    roots: Vec<Certificate>,
 }
 
 /// What a client is built for.
@@ -61,18 +63,25 @@ impl HttpTransport {
         HttpTransport::default()
     }
 
+    /// Believes these authorities too (DER). Only the program can say so, no definition.
+    pub fn trusting(roots: &[Vec<u8>]) -> Result<HttpTransport, TransportError> {
+        let wrong = |error: reqwest::Error| TransportError::Connect(chain(&error));
+        let roots = roots.iter().map(|der| Certificate::from_der(der)).collect::<Result<_, _>>().map_err(wrong)?;
+        Ok(HttpTransport { roots, ..HttpTransport::new() })
+    }
+
     fn client(&self, profile: Profile) -> Result<Client, TransportError> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&profile) {
             return Ok(client.clone());
         }
-        let client = build(&profile).map_err(|error| TransportError::Connect(chain(&error)))?;
+        let client = build(&profile, &self.roots).map_err(|error| TransportError::Connect(chain(&error)))?;
         clients.insert(profile, client.clone());
         Ok(client)
     }
 }
 
-fn build(profile: &Profile) -> Result<Client, reqwest::Error> {
+fn build(profile: &Profile, roots: &[Certificate]) -> Result<Client, reqwest::Error> {
     let mut builder = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
@@ -84,6 +93,9 @@ fn build(profile: &Profile) -> Result<Client, reqwest::Error> {
         .http2_max_header_list_size(HEADER_BYTES_MAX)
         .tls_version_min(reqwest::tls::Version::TLS_1_2)
         .dns_resolver(guard::GuardedResolver { guarded: profile.guarded });
+    if !roots.is_empty() {
+        builder = builder.tls_certs_merge(roots.iter().cloned());
+    }
     builder = match &profile.proxy {
         Some(proxy) => builder.proxy(reqwest::Proxy::all(proxy)?),
         None => builder.no_proxy(),

@@ -167,14 +167,34 @@ async fn a_proxy_is_used_where_the_source_names_one() {
 
 #[test]
 fn proxies_of_the_environment_are_ignored_s7() {
-    // A process of its own, since the environment belongs to all tests.
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "faults::redirects_are_not_followed_by_the_transport"]);
-    for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
-        child.env(name, "http://127.0.0.1:9");
+    for test in ["redirects_are_not_followed_by_the_transport", "an_ordinary_client_follows_the_environment_s7_control"]
+    {
+        // A process of its own, since the environment belongs to all tests.
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+        child.args(["--exact", &format!("faults::{test}")]).env(LED_ASTRAY, "1");
+        for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+            child.env(name, "http://127.0.0.1:9");
+        }
+        let output = child.env_remove("NO_PROXY").env_remove("no_proxy").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
-    let output = child.env_remove("NO_PROXY").env_remove("no_proxy").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Set in processes whose environment names a proxy where nobody listens.
+const LED_ASTRAY: &str = "PATRA_TEST_LED_ASTRAY";
+
+#[tokio::test]
+async fn an_ordinary_client_follows_the_environment_s7_control() {
+    if std::env::var_os(LED_ASTRAY).is_none() {
+        return;
+    }
+    patra_source::install_crypto();
+    let server = Server::start(|_| Reply::Bytes(http("200 OK", &[], b"{}"))).await;
+    let client = reqwest::Client::builder().build().unwrap();
+    let url = format!("http://127.0.0.1:{}/", server.port);
+    assert!(client.get(url).send().await.is_err(), "the environment's proxy is asked, and it is not there");
+    assert_eq!(server.seen(), 0);
 }
 
 #[tokio::test]

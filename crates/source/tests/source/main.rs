@@ -16,3 +16,4 @@ mod requests;
 mod security;
 mod server;
 mod testspec;
+mod tls;

@@ -129,10 +129,57 @@ pub(super) async fn a_bad_record_is_kept_apart_with_its_reason(bench: Bench) {
     assert_eq!(kept.await, ["b:MISSING_FIELD:65536", "none:MISSING_FIELD:2"]);
 }
 
-pub(super) async fn an_id_with_nul_is_refused_as_data(bench: Bench) {
+pub(super) async fn an_id_with_nul_goes_to_quarantine(bench: Bench) {
+    let leased = bench.leased().await;
+    let page = bench.page(&leased.batch, vec![record("a\0", 1, "one"), record("b", 1, "two")], None);
+    let counts = bench.commit(&leased.lease, page).await.counts;
+    assert_eq!(counts, Counts { fetched: 2, inserted: 1, quarantined: 1, ..Counts::default() });
+    let kept = bench.one("SELECT provider_id, ':', reason_code, ':', message FROM ing_quarantine").await;
+    assert_eq!(kept, "a\u{fffd}:STORE:the id holds NUL");
+}
+
+pub(super) async fn records_the_database_refuses_are_quarantined_and_the_rest_commits(bench: Bench) {
+    bench.refuse_poison().await;
+    // Sorted by id, `poison` is first before `q`, last after `a`, and in the middle of both.
+    for (number, ids) in [["poison", "q1", "q2"], ["a1", "poison", "q3"], ["a2", "a3", "poison"]].iter().enumerate() {
+        bench.publish(&[(number as i64 * 10, number as i64 * 10 + 10)]).await;
+        let leased = bench.acquire_one().await;
+        let records = ids.iter().map(|id| record(id, 1, &format!("{number}{id}"))).collect();
+        let page = bench.page(&leased.batch, records, None);
+        let committed = bench.commit(&leased.lease, page.clone()).await;
+        assert_eq!(committed.counts, Counts { fetched: 3, inserted: 2, quarantined: 1, ..Counts::default() });
+        assert!(bench.commit(&leased.lease, page).await.repeated, "{ids:?}");
+        bench.store.finish_slice(&leased.lease, bench.succeeded()).await.unwrap();
+    }
+    let kept = bench.column("SELECT provider_id, reason_code, batch_id FROM ing_quarantine ORDER BY id").await;
+    let batches = bench.column("SELECT 'poisonSTORE', id FROM ing_task_run_batch ORDER BY id").await;
+    assert_eq!(kept, batches);
+    assert!(bench.column("SELECT message FROM ing_quarantine").await[0].contains("poisoned"));
+    assert_eq!(bench.one("SELECT COUNT(*), ':', COUNT(DISTINCT provider_id) FROM ing_record").await, "6:6");
+    assert_eq!(bench.one("SELECT COUNT(*) FROM ing_outbox").await, "6");
+}
+
+pub(super) async fn bisection_that_fails_or_dies_leaves_nothing_and_is_repeated_whole(bench: Bench) {
+    bench.refuse_poison().await;
+    let leased = bench.leased().await;
+    let page = bench.page(&leased.batch, ["a", "b", "poison", "q"].map(|id| record(id, 1, id)).to_vec(), None);
+    let before = bench.ledger_state().await;
+    bench.arm("bisect", Strike::Error);
+    let struck = bench.store.commit_batch(&leased.lease, page.clone()).await;
+    assert_eq!(struck, Err(LedgerError::Struck(Struck("bisect"))));
+    bench.arm("bisect", Strike::Abort);
+    let (store, lease, dying) = (bench.store.clone(), leased.lease.clone(), page.clone());
+    assert_eq!(crash(async move { store.commit_batch(&lease, dying).await }).await, "bisect");
+    assert_eq!(bench.ledger_state().await, before);
+    assert_eq!(bench.commit(&leased.lease, page).await.counts.quarantined, 1);
+}
+
+pub(super) async fn a_page_refused_in_too_many_places_is_refused_whole(bench: Bench) {
+    bench.refuse_poison().await;
     let leased = bench.leased().await;
     let before = bench.ledger_state().await;
-    let page = bench.page(&leased.batch, vec![record("a\0", 1, "one"), record("b", 1, "two")], None);
+    let ids = (0..8).map(|number| format!("poison{number}")).chain((0..4).map(|number| format!("a{number}")));
+    let page = bench.page(&leased.batch, ids.map(|id| record(&id, 1, &id)).collect(), None);
     let refused = bench.store.commit_batch(&leased.lease, page).await;
     assert!(matches!(refused, Err(LedgerError::Data { .. })), "{refused:?}");
     assert_eq!(bench.ledger_state().await, before);

@@ -11,12 +11,13 @@ use patra_core::id::Id;
 use patra_core::page::Part;
 use patra_core::ports::*;
 use patra_core::record::{NewRecord, VersionKey};
-use patra_core::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
+use patra_core::spec::snapshot::{NamespaceScope, Operation, QuarantineSpec, SpecSnapshot};
 use patra_core::time::{Span, Timestamp};
 use patra_core::window::Window;
 use serde_json::json;
 
 use super::server;
+use crate::dialect::Dialect;
 use crate::value::Value;
 use crate::{Options, Store, Time};
 
@@ -231,6 +232,7 @@ impl Bench {
             page_ids: records.iter().map(|record| Hash32::of(record.provider_id.as_bytes()).short()).collect(),
             records,
             bad: Vec::new(),
+            quarantine: QuarantineSpec { share_max: 0.5, records_max: 100 },
             missing: Vec::new(),
             id_list: None,
             filtered: 0,
@@ -245,6 +247,7 @@ impl Bench {
             response_digest: json!({}),
             stats: serde_json::Map::new(),
             observed_max: None,
+            times: None,
         }
     }
 
@@ -253,12 +256,7 @@ impl Bench {
     }
 
     pub fn succeeded(&self) -> SliceOutcome {
-        SliceOutcome::Succeeded {
-            read_at: self.now(),
-            source_behind: Span::ZERO,
-            settling_lag: LAG,
-            remarks: json!({}),
-        }
+        SliceOutcome::Succeeded { read_at: self.now(), source_behind: Span::ZERO, remarks: json!({}) }
     }
 
     /// Commits the only page of a task and finishes its slice.
@@ -294,6 +292,20 @@ impl Bench {
         let mut tx = self.store.inner.db.write().await.unwrap();
         tx.execute_composed(text, values).await.unwrap();
         tx.commit().await.unwrap();
+    }
+
+    /// From now on the database refuses records whose id begins with `poison`.
+    pub async fn refuse_poison(&self) {
+        let rule = match self.store.inner.db.dialect() {
+            Dialect::Sqlite => {
+                "CREATE TRIGGER poison BEFORE INSERT ON ing_record WHEN NEW.provider_id LIKE 'poison%'
+                 BEGIN SELECT RAISE(ABORT, 'poisoned'); END"
+            }
+            Dialect::Postgres | Dialect::Mysql => {
+                "ALTER TABLE ing_record ADD CONSTRAINT poisoned CHECK (provider_id NOT LIKE 'poison%')"
+            }
+        };
+        self.change(rule).await;
     }
 
     /// Everything a batch commit writes, to compare before and after.
@@ -360,6 +372,11 @@ pub(super) fn namespace(operation: Operation) -> Namespace {
         scope: NamespaceScope::Expr,
         key: "k".into(),
     }
+}
+
+/// From the epoch on, with the usual lag.
+pub(super) fn walk_of(namespace: &Namespace) -> Walk {
+    Walk { namespace: namespace.clone(), origin: at(0), settling_lag: LAG, shares: Vec::new() }
 }
 
 /// A record with a version of its own: the greater `updated`, the newer.

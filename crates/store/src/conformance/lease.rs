@@ -26,7 +26,10 @@ pub(super) async fn a_stale_lease_commits_nothing(bench: Bench) {
     let release = Release { due_at: bench.now(), reason: "SHUTDOWN".into(), failed: false };
     assert_eq!(bench.store.release(&old.lease, release).await, Err(lost.clone()));
     let children = vec![bench.slice(0, 100, None)];
-    assert_eq!(bench.store.split_slice(&old.lease, Split { reason: "X".into(), children }).await, Err(lost.clone()));
+    assert_eq!(
+        bench.store.split_slice(&old.lease, Split { reason: "X".into(), proven: None, children }).await,
+        Err(lost.clone())
+    );
     let first = OpenBatch { id: bench.id(), pass_no: 2, seq_no: 0, ..old.batch.clone() };
     let pass = NewPass { abandoned: old.batch.id, first, reason: "X".into() };
     assert_eq!(bench.store.begin_pass(&old.lease, pass).await, Err(lost.clone()));

@@ -6,10 +6,12 @@ mod hot;
 mod inspect;
 mod lease;
 mod open;
+mod operator;
 mod outbox;
 mod plan;
 mod records;
 mod registry;
+mod schema;
 mod server;
 mod slice;
 mod split;
@@ -48,7 +50,10 @@ every_backend! {
         a_repeated_commit_changes_nothing_and_says_so,
         counts_add_up_in_batch_run_and_slice,
         a_bad_record_is_kept_apart_with_its_reason,
-        an_id_with_nul_is_refused_as_data,
+        an_id_with_nul_goes_to_quarantine,
+        records_the_database_refuses_are_quarantined_and_the_rest_commits,
+        bisection_that_fails_or_dies_leaves_nothing_and_is_repeated_whole,
+        a_page_refused_in_too_many_places_is_refused_whole,
         ids_not_returned_are_counted_until_they_are_found,
         a_body_is_kept_once_and_reads_back,
         a_page_that_does_not_follow_its_predecessor_is_refused,
@@ -93,6 +98,7 @@ every_backend! {
         a_waiver_moves_the_watermark_by_its_own_cause,
         operations_have_their_own_cursors,
         reconciling_changes_nothing_at_rest,
+        a_shared_watermark_is_the_least_of_its_endpoints,
     ],
     split: [
         children_replace_their_parent,
@@ -100,8 +106,21 @@ every_backend! {
         parts_cover_their_window_only_together,
         parts_split_further_cover_their_window,
         parts_of_a_plan_cover_their_window_only_together,
+        a_proven_prefix_of_a_split_counts_at_once_and_is_not_read_again,
+        parts_of_what_is_not_proven_cover_the_slice_with_its_prefix,
+        a_slice_that_ends_without_proof_keeps_what_its_order_proves,
         children_that_do_not_tile_are_refused,
         a_split_that_fails_leaves_the_parent,
+    ],
+    operator: [
+        after_a_cancel_nothing_of_the_task_commits,
+        what_has_ended_is_not_cancelled,
+        a_cancel_that_fails_leaves_the_task,
+        cancelling_a_plan_ends_everything_that_is_open_of_it,
+        a_waiver_is_signed_and_moves_the_watermark_once,
+        a_waiver_before_the_first_proof_begins_the_cursor,
+        a_slot_is_renewed_by_its_owner_only,
+        without_its_slot_a_process_writes_nothing,
     ],
     records: [
         near_equal_ids_stay_apart,
@@ -129,6 +148,7 @@ every_backend! {
         an_unknown_column_is_refused_and_nothing_is_left,
         dictionaries_are_only_added_to,
     ],
+    schema: [every_database_has_the_same_tables_and_columns],
     inspect: [
         every_noun_lists_and_shows,
         a_row_is_found_by_the_beginning_of_its_id,

@@ -22,7 +22,7 @@ async fn commit_all(bench: &Bench, pages: Vec<Vec<NewRecord>>) -> Vec<Counts> {
         open = page.next.clone().unwrap();
         counts.push(bench.commit(&leased.lease, page).await.counts);
     }
-    let partial = SliceOutcome::Partial { reason: "ENOUGH".into() };
+    let partial = SliceOutcome::Partial { reason: "ENOUGH".into(), prefix: None };
     bench.store.finish_slice(&leased.lease, partial).await.unwrap();
     counts
 }

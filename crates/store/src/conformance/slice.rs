@@ -1,12 +1,14 @@
 //! T2: coverage, the watermark and its events.
 
+use std::sync::Arc;
+
 use patra_core::failpoint::{Strike, Struck};
 use patra_core::ports::*;
-use patra_core::spec::snapshot::Operation;
+use patra_core::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
 use patra_core::time::Span;
 use serde_json::json;
 
-use super::bench::{Bench, LAG, START, at, crash, namespace};
+use super::bench::{Bench, LAG, START, at, crash, namespace, walk_of};
 
 const POINTS: [&str; 7] = ["t2.begin", "t2.fence", "t2.plan", "t2.walk", "t2.event", "t2.cursor", "t2.commit"];
 
@@ -69,7 +71,7 @@ pub(super) async fn a_failed_slice_stops_the_watermark_and_a_later_plan_moves_it
     bench.publish(&[(0, 20), (20, 40), (40, 60)]).await;
     let leased = bench.acquire(3).await;
     bench.succeed(&leased[0]).await;
-    let failed = SliceOutcome::Failed { class: "DENIED".into(), reason: "403".into() };
+    let failed = SliceOutcome::Failed { class: "DENIED".into(), reason: "403".into(), prefix: None };
     assert_eq!(bench.store.finish_slice(&leased[1].lease, failed).await, Ok(Finished::default()));
     let last = bench.succeed(&leased[2]).await;
     assert_eq!(last, Finished { moved: None, plan_completed: true });
@@ -82,7 +84,7 @@ pub(super) async fn a_failed_slice_stops_the_watermark_and_a_later_plan_moves_it
     assert_eq!(bench.one(ends).await, "FAILEDFAILEDDENIED403");
     bench.publish(&[(20, 30), (30, 40)]).await;
     let leased = bench.acquire(2).await;
-    let partial = SliceOutcome::Partial { reason: "PASSES".into() };
+    let partial = SliceOutcome::Partial { reason: "PASSES".into(), prefix: None };
     bench.store.finish_slice(&leased[1].lease, partial).await.unwrap();
     assert_eq!(bench.succeed(&leased[0]).await.moved, Some((at(20), at(30))));
     bench.publish(&[(30, 40)]).await;
@@ -98,7 +100,7 @@ pub(super) async fn a_repeated_finish_says_what_happened_the_first_time(bench: B
     let again = bench.store.finish_slice(&leased.lease, bench.succeeded()).await.unwrap();
     assert_eq!(again, first);
     assert_eq!(bench.ledger_state().await, state);
-    let other = SliceOutcome::Partial { reason: "X".into() };
+    let other = SliceOutcome::Partial { reason: "X".into(), prefix: None };
     let lost = LedgerError::LeaseLost { task: leased.lease.task };
     assert_eq!(bench.store.finish_slice(&leased.lease, other).await, Err(lost), "terminal is final");
 }
@@ -128,7 +130,7 @@ pub(super) async fn the_last_slice_completes_the_plan_and_frees_the_namespace(be
     bench.publish(&[(0, 10), (10, 20)]).await;
     let leased = bench.acquire(2).await;
     assert!(!bench.succeed(&leased[0]).await.plan_completed);
-    let partial = SliceOutcome::Partial { reason: "PASSES".into() };
+    let partial = SliceOutcome::Partial { reason: "PASSES".into(), prefix: None };
     assert!(bench.store.finish_slice(&leased[1].lease, partial).await.unwrap().plan_completed);
     assert_eq!(
         bench.one("SELECT status_code, open_slice_count FROM ing_plan WHERE live_key IS NULL").await,
@@ -142,17 +144,19 @@ pub(super) async fn a_slice_read_too_early_gives_credit_only_up_to_its_reading(b
     let leased = bench.acquire_one().await;
     let moved = bench.succeed(&leased).await.moved;
     assert_eq!(moved, Some((at(0), bench.now().minus(LAG))));
-    let behind = SliceOutcome::Succeeded {
-        read_at: bench.now(),
-        source_behind: Span::from_seconds(5),
-        settling_lag: LAG,
-        remarks: json!({}),
-    };
+    let behind =
+        SliceOutcome::Succeeded { read_at: bench.now(), source_behind: Span::from_seconds(5), remarks: json!({}) };
     bench.publish(&[(START, START + 100)]).await;
     let leased = bench.acquire_one().await;
     assert_eq!(bench.store.finish_slice(&leased.lease, behind).await.unwrap().moved, None);
     let view = bench.store.planning_view(&namespace(Operation::Harvest)).await.unwrap();
     assert_eq!(view.source_behind, Span::from_seconds(5));
+    // A clock that was set tells nothing about the source's.
+    for pause in [Span::DAY.times(-1), Span::DAY.times(3)] {
+        bench.advance(pause);
+        let view = bench.store.planning_view(&namespace(Operation::Harvest)).await.unwrap();
+        assert_eq!(view.source_behind, Span::ZERO);
+    }
 }
 
 pub(super) async fn a_waiver_moves_the_watermark_by_its_own_cause(bench: Bench) {
@@ -160,10 +164,10 @@ pub(super) async fn a_waiver_moves_the_watermark_by_its_own_cause(bench: Bench) 
     let leased = bench.acquire(3).await;
     bench.succeed(&leased[0]).await;
     bench.succeed(&leased[2]).await;
-    let failed = SliceOutcome::Failed { class: "GONE".into(), reason: "410".into() };
+    let failed = SliceOutcome::Failed { class: "GONE".into(), reason: "410".into(), prefix: None };
     bench.store.finish_slice(&leased[1].lease, failed).await.unwrap();
     let harvest = namespace(Operation::Harvest);
-    assert_eq!(bench.store.reconcile(&harvest, LAG, at(0)).await, Ok(false));
+    assert_eq!(bench.store.reconcile(&walk_of(&harvest)).await, Ok(false));
     bench
         .change_with(
             "INSERT INTO ing_waiver (id, namespace_hash, window_from, window_to, actor, reason, created_at)
@@ -173,10 +177,10 @@ pub(super) async fn a_waiver_moves_the_watermark_by_its_own_cause(bench: Bench) 
         .await;
     for point in ["reconcile.begin", "reconcile.commit"] {
         bench.arm(point, Strike::Error);
-        assert!(bench.store.reconcile(&harvest, LAG, at(0)).await.is_err() && bench.fired());
+        assert!(bench.store.reconcile(&walk_of(&harvest)).await.is_err() && bench.fired());
         assert_eq!(bench.watermark().await, Some(at(20)));
     }
-    assert_eq!(bench.store.reconcile(&harvest, LAG, at(0)).await, Ok(true));
+    assert_eq!(bench.store.reconcile(&walk_of(&harvest)).await, Ok(true));
     assert_eq!(bench.watermark().await, Some(at(60)));
     let causes = bench.column("SELECT cause_code FROM ing_cursor_event ORDER BY event_no").await;
     assert_eq!(causes, ["HARVEST_SLICE", "WAIVED"]);
@@ -203,6 +207,42 @@ pub(super) async fn reconciling_changes_nothing_at_rest(bench: Bench) {
         bench.succeed(&leased).await;
     }
     let state = bench.ledger_state().await;
-    assert_eq!(bench.store.reconcile(&namespace(Operation::Harvest), LAG, at(0)).await, Ok(false));
+    assert_eq!(bench.store.reconcile(&walk_of(&namespace(Operation::Harvest))).await, Ok(false));
     assert_eq!(bench.ledger_state().await, state);
+}
+
+pub(super) async fn a_shared_watermark_is_the_least_of_its_endpoints(bench: Bench) {
+    let of = |endpoint: &str, key: &str| Namespace {
+        endpoint: endpoint.into(),
+        scope: NamespaceScope::Global,
+        key: key.into(),
+        ..namespace(Operation::Harvest)
+    };
+    let read = async |endpoint: &str, key: &str, from: i64, to: i64| {
+        let mut plan = bench.plan_of(of(endpoint, key), vec![bench.slice(from, to, None)]);
+        let mut spec = SpecSnapshot::clone(&plan.spec);
+        spec.shares = vec!["articles".into(), "books".into()];
+        plan.spec = Arc::new(spec);
+        bench.publish_plan(plan).await;
+        let leased = bench.acquire_one().await;
+        bench.succeed(&leased).await;
+        let shared = of(endpoint, key).shared();
+        bench.store.planning_view(&shared).await.unwrap().watermark
+    };
+    assert_eq!(read("articles", "a", 0, 50).await, None, "the books have not begun");
+    assert_eq!(read("books", "b", 0, 30).await, Some(at(30)));
+    assert_eq!(read("books", "b", 40, 90).await, Some(at(30)), "a gap");
+    assert_eq!(read("books", "b", 30, 40).await, Some(at(50)), "now the articles are least far");
+    assert_eq!(read("articles", "a", 50, 99).await, Some(at(90)));
+    // Articles are asked for in another way: they begin anew, and what was reached together is not taken back.
+    assert_eq!(read("articles", "other", 0, 20).await, Some(at(90)));
+    assert_eq!(read("books", "b", 90, 99).await, Some(at(90)));
+    let own = bench.store.planning_view(&of("articles", "other")).await.unwrap().watermark;
+    assert_eq!(own, Some(at(20)), "each has its own coverage");
+    let shared =
+        "SELECT cause_code, event_no, new_value FROM ing_cursor_event WHERE endpoint_name = '' ORDER BY event_no";
+    let want: Vec<String> = [(1, 30), (2, 50), (3, 90)].map(|(no, to)| format!("SHARED{no}{}", at(to))).to_vec();
+    assert_eq!(bench.column(shared).await, want);
+    let walk = Walk { shares: vec!["articles".into(), "books".into()], ..walk_of(&of("books", "b")) };
+    assert_eq!(bench.store.reconcile(&walk).await, Ok(false));
 }

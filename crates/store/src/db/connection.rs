@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use futures::TryStreamExt;
+use futures::stream::BoxStream;
 use patra_core::time::Timestamp;
 use sqlx::mysql::MySqlConnectOptions;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{
-    AssertSqlSafe, Column, Connection as _, Executor, MySqlConnection, PgConnection, Row as _, SqliteConnection,
+    AssertSqlSafe, Column, Connection as _, Either, Executor, MySqlConnection, PgConnection, Row as _, SqliteConnection,
 };
 
 use super::{gone, mysql, postgres, sqlite, wrong};
@@ -87,21 +89,32 @@ impl Connection {
     pub async fn execute(&mut self, sql: Arc<str>, values: Vec<Value>) -> Result<u64, DbError> {
         on_each!(self, connection, driver => {
             let query = sqlx::query_with(AssertSqlSafe(sql), driver::arguments(values)?);
-            let done = connection.execute(query).await.map_err(|error| wrong(driver::DIALECT, &error))?;
-            Ok(done.rows_affected())
+            let done = finished(connection.fetch_many(query), driver::ENDS_WITH_THE_STATEMENT).await;
+            done.map(|done| done.0).map_err(|error| wrong(driver::DIALECT, &error))
         })
     }
 
     pub async fn fetch(&mut self, table: &'static str, sql: Arc<str>, values: Vec<Value>) -> Result<Vec<Row>, DbError> {
         on_each!(self, connection, driver => {
             let query = sqlx::query_with(AssertSqlSafe(sql), driver::arguments(values)?);
-            let rows = connection.fetch_all(query).await.map_err(|error| wrong(driver::DIALECT, &error))?;
+            let done = finished(connection.fetch_many(query), driver::ENDS_WITH_THE_STATEMENT).await;
+            let (_, rows) = done.map_err(|error| wrong(driver::DIALECT, &error))?;
             let names: Arc<[String]> = match rows.first() {
                 Some(row) => row.columns().iter().map(|column| column.name().to_owned()).collect(),
                 None => Arc::new([]),
             };
             rows.iter().map(|row| Ok(Row { table, names: names.clone(), values: driver::decode(row)? })).collect()
         })
+    }
+
+    /// Begins or ends a transaction.
+    pub async fn control(&mut self, text: &'static str) -> Result<(), DbError> {
+        if let Connection::Sqlite(connection) = self {
+            // Prepared once; a script is prepared at every use.
+            let done = finished(connection.fetch_many(sqlx::query(text)), sqlite::ENDS_WITH_THE_STATEMENT).await;
+            return done.map(|_| ()).map_err(|error| wrong(sqlite::DIALECT, &error));
+        }
+        self.script(text).await
     }
 
     /// Statements without parameters, in one round trip.
@@ -147,3 +160,42 @@ impl Connection {
 pub(super) fn held(connection: Option<&mut Connection>) -> Result<&mut Connection, DbError> {
     connection.ok_or_else(gone)
 }
+
+type Answers<'a, Done, Row> = BoxStream<'a, Result<Either<Done, Row>, sqlx::Error>>;
+
+/// Rows matched and rows returned by one statement.
+async fn finished<Done: Matched, Row>(
+    mut answers: Answers<'_, Done, Row>,
+    ends_with_the_statement: bool,
+) -> Result<(u64, Vec<Row>), sqlx::Error> {
+    let (mut matched, mut rows) = (0, Vec::new());
+    while let Some(answer) = answers.try_next().await? {
+        match answer {
+            Either::Left(done) => matched += done.matched(),
+            Either::Right(row) => {
+                rows.push(row);
+                continue;
+            }
+        }
+        if ends_with_the_statement {
+            break;
+        }
+    }
+    Ok((matched, rows))
+}
+
+trait Matched {
+    fn matched(&self) -> u64;
+}
+
+macro_rules! matched {
+    ($($result:ty),+) => {
+        $(impl Matched for $result {
+            fn matched(&self) -> u64 {
+                self.rows_affected()
+            }
+        })+
+    };
+}
+
+matched!(sqlx::sqlite::SqliteQueryResult, sqlx::postgres::PgQueryResult, sqlx::mysql::MySqlQueryResult);

@@ -11,8 +11,8 @@ mod postgres;
 mod sqlite;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use patra_core::ports::Clock;
 use patra_core::time::{Span, Timestamp};
@@ -26,6 +26,8 @@ use connection::{Place, held};
 use pool::{Held, Pool};
 
 pub(crate) type Params = Vec<(&'static str, Value)>;
+/// Columns of every table, by table.
+pub(crate) type Schema = BTreeMap<String, Vec<String>>;
 
 #[derive(Clone)]
 pub(crate) struct Db {
@@ -41,6 +43,7 @@ struct Shared {
     connections: u32,
     clock: Arc<dyn Clock>,
     time: Time,
+    schema: Arc<OnceLock<Arc<Schema>>>,
     /// How far the database's clock was ahead of ours when it was last read.
     ahead_us: AtomicI64,
 }
@@ -74,6 +77,7 @@ impl Db {
                 connections: options.connections,
                 clock: options.clock.clone(),
                 time,
+                schema: Arc::default(),
                 ahead_us: AtomicI64::new(0),
             }),
         })
@@ -102,8 +106,8 @@ impl Db {
             let mut held = pool.take(&self.shared.place).await?;
             match self.begun(&mut held, begin).await {
                 Ok(now) => {
-                    let statements = self.shared.statements.clone();
-                    return Ok(Tx { held: Some(held), statements, now, broken: false });
+                    let (statements, schema) = (self.shared.statements.clone(), self.shared.schema.clone());
+                    return Ok(Tx { held: Some(held), statements, schema, now, broken: false });
                 }
                 // Nothing was done on it yet, so another connection may be tried.
                 Err(DbError::Unavailable(_)) if held.reused && !matches!(self.dialect(), Dialect::Sqlite) => {
@@ -124,7 +128,7 @@ impl Db {
     async fn begun(&self, place: &mut Held, begin: Begin) -> Result<Timestamp, DbError> {
         let connection = held(place.connection())?;
         if self.shared.time == Time::Injected {
-            connection.script(begin.plain).await?;
+            connection.control(begin.plain).await?;
             return Ok(self.shared.clock.now());
         }
         let now = connection.begin_on_time(begin.on_time).await?;
@@ -150,6 +154,7 @@ pub(crate) struct Tx {
     /// `None` once it has ended.
     held: Option<Held>,
     statements: Arc<Statements>,
+    schema: Arc<OnceLock<Arc<Schema>>>,
     now: Timestamp,
     /// An I/O error was seen; the connection is not used again.
     broken: bool,
@@ -236,9 +241,19 @@ impl Tx {
         self.fetch(table, numbered(self.statements.dialect(), text), values).await
     }
 
-    /// Columns of every table, by table. Names composed into a statement are taken from here.
-    pub async fn schema(&mut self) -> Result<BTreeMap<String, Vec<String>>, DbError> {
-        let mut schema: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    /// Names composed into a statement are taken from here. Read once: it changes by migrations alone, and those are
+    /// over before the first step asks.
+    pub async fn schema(&mut self) -> Result<Arc<Schema>, DbError> {
+        if let Some(schema) = self.schema.get() {
+            return Ok(schema.clone());
+        }
+        let schema = self.read_schema().await?;
+        Ok(self.schema.get_or_init(|| Arc::new(schema)).clone())
+    }
+
+    /// The schema as it is now.
+    pub async fn read_schema(&mut self) -> Result<Schema, DbError> {
+        let mut schema = Schema::new();
         let query = self.statements.dialect().columns_query();
         for row in self.rows("schema", query, Vec::new()).await? {
             schema.entry(row.string("table_name")?).or_default().push(row.string("column_name")?);
@@ -259,7 +274,7 @@ impl Tx {
 
     pub async fn commit(mut self) -> Result<(), DbError> {
         let connection = held(self.held.as_mut().and_then(Held::connection))?;
-        match connection.script("COMMIT").await {
+        match connection.control("COMMIT").await {
             Ok(()) => {
                 self.held.take().into_iter().for_each(Held::give_back);
                 Ok(())
@@ -322,7 +337,7 @@ impl Drop for Tx {
 async fn roll_back(mut held: Held, broken: bool) {
     let undone = match held.connection() {
         // What is broken is closed, which rolls back too; asking it may take for ever.
-        Some(connection) if !broken => connection.script("ROLLBACK").await.is_ok(),
+        Some(connection) if !broken => connection.control("ROLLBACK").await.is_ok(),
         _ => false,
     };
     // SQLite may have rolled back by itself after an error; a connection that did is still closed, to be sure.

@@ -18,6 +18,8 @@ use crate::error::DbError;
 use crate::value::Value;
 
 pub(super) const DIALECT: Dialect = Dialect::Postgres;
+/// The server says when it is ready for the next one.
+pub(super) const ENDS_WITH_THE_STATEMENT: bool = false;
 
 const STATEMENTS_MAX: usize = 256;
 const VERSION_MIN: i64 = 130_000;

@@ -12,6 +12,8 @@ use crate::store::Durability;
 use crate::value::Value;
 
 pub(super) const DIALECT: Dialect = Dialect::Sqlite;
+/// Whoever waits for the stream to close sleeps and wakes once more for every statement.
+pub(super) const ENDS_WITH_THE_STATEMENT: bool = true;
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const STATEMENTS_MAX: usize = 256;

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use patra_checker::{CheckInput, Database, Kind, ServedRow, TruthRow, Verdict};
+use patra_core::hash::Hash32;
+use patra_core::ports::{Inspect, ListFilter, Noun};
 use patra_sim::{Counters, Source};
 
 use super::rules::rules_of;
@@ -20,9 +22,13 @@ impl Lab {
         self.runtime.block_on(patra_checker::check(input))
     }
 
+    fn place(&self) -> Database {
+        Database::at(&self.plan.database.to_string_lossy())
+    }
+
     /// Everything the checker reads.
     pub fn check_input(&self) -> LabResult<CheckInput> {
-        let mut input = CheckInput::new(Database::Path(self.plan.database.clone()));
+        let mut input = CheckInput::new(self.place());
         input.end_us = Some(self.now().micros());
         for source in &self.plan.sources {
             let compiled = self.runtime.block_on(self.planner().compile(&self.trigger(*source)));
@@ -46,12 +52,24 @@ impl Lab {
         write_lines(&folder.join("truth.jsonl"), &input.truth)?;
         write_lines(&folder.join("served.jsonl"), &input.served)?;
         std::fs::write(folder.join("rules.json"), serde_json::to_vec_pretty(&input.rules)?)?;
+        if let Database::Server(url) = self.place() {
+            let copied = self.runtime.block_on(patra_checker::copy_server(&url, &folder.join("demo.db")));
+            return copied.map_err(std::io::Error::other);
+        }
         let name = self.plan.database.file_name().unwrap_or_default();
         if self.plan.database.parent() != Some(folder) {
             self.runtime.block_on(self.store.close());
             std::fs::copy(&self.plan.database, folder.join(name))?;
         }
         Ok(())
+    }
+
+    /// A hash over every run there was, newest first.
+    pub fn leases(&self) -> LabResult<String> {
+        let filter = ListFilter { limit: 100_000, ..ListFilter::default() };
+        let runs = self.runtime.block_on(self.store.list(Noun::Run, &filter)).map_err(|error| error.to_string())?;
+        let text = serde_json::to_vec(&runs).map_err(|error| error.to_string())?;
+        Ok(Hash32::of(&text).to_string())
     }
 
     pub fn counters(&self, source: Source) -> Counters {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
-use patra_core::ports::{Clock, Gate, Ledger, Registry};
+use patra_core::ports::{Clock, Gate, Inspect, Ledger, ListFilter, Noun, Registry};
 use patra_core::registry::{decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
@@ -23,10 +23,11 @@ use patra_sim::transport::{HOST, SeededRandom, SimTransport};
 use patra_sim::vtime::{Scheduler, Turn, VirtualTime};
 use patra_sim::{FaultLevel, FaultPlan, SharedWorld, Source, World, WorldPlan};
 use patra_source::{EnvFileSecrets, SourceReader};
-use patra_store::{Durability, Options, Store};
+use patra_store::{Durability, Options, Store, Time};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
+use crate::clocks::Clocks;
 pub use rules::{definition_of, rules_of};
 
 /// 2026-03-01T00:00:00Z, the first day of every laboratory's history.
@@ -46,6 +47,7 @@ pub struct LabPlan {
     /// How long after the history new versions go on to appear.
     pub live: Span,
     pub workers: usize,
+    /// A file or the URL of a server.
     pub database: PathBuf,
     pub settings: Settings,
     /// `--set` for every source.
@@ -57,6 +59,8 @@ pub struct LabPlan {
     pub set_for: Vec<(Source, &'static str, &'static str)>,
     /// Situations that are switched on from the start.
     pub scenarios: Vec<String>,
+    /// What the clocks of database and processes show.
+    pub clocks: Clocks,
 }
 
 impl LabPlan {
@@ -76,6 +80,7 @@ impl LabPlan {
             mutate_every: 7,
             set_for: Vec::new(),
             scenarios: Vec::new(),
+            clocks: Clocks::default(),
         }
     }
 }
@@ -83,7 +88,7 @@ impl LabPlan {
 /// A laboratory with its doors closed: everything that happens in it follows from the plan.
 pub struct Lab {
     pub plan: LabPlan,
-    pub runtime: Runtime,
+    pub runtime: Arc<Runtime>,
     pub time: VirtualTime,
     pub world: SharedWorld,
     pub store: Arc<Store>,
@@ -111,18 +116,23 @@ impl Lab {
         failpoints: Failpoints,
         notices: Arc<dyn Notices>,
     ) -> LabResult<Lab> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .map_err(|error| error.to_string())?;
+        // No thread and no driver of its own: a step of the ledger hands over to the database's thread and back, and
+        // nothing else waits. Sockets and timers do not exist here, time is virtual.
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        if plan.database.to_string_lossy().contains("://") {
+            // A server is reached by sockets; SQLite needs no driver of the runtime.
+            runtime.enable_all();
+        }
+        let runtime = runtime.build().map_err(|error| error.to_string())?;
+        let runtime = Arc::new(runtime);
         let world = SharedWorld::new(World::new(world_plan(&plan)));
-        let mut options = Options::new(Arc::new(time.clone()), plan.seed);
+        let mut options = Options::new(plan.clocks.database.on(&time), plan.seed);
         options.durability = Durability::Normal;
+        options.time = Time::Injected;
         options.failpoints = failpoints.clone();
         let place = plan.database.to_string_lossy().into_owned();
         let store = runtime.block_on(Store::open(&place, options)).map_err(|error| error.to_string())?;
-        let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.handle().clone()));
+        let ledger = Arc::new(BlockingLedger::new(store.clone(), runtime.clone()));
         let stop = CancellationToken::new();
         let lab = Lab { plan, runtime, time, world, store, ledger, failpoints, notices, stop, starts: 0 };
         lab.publish_definitions()?;
@@ -142,15 +152,27 @@ impl Lab {
         seeded.map_err(|error| error.to_string())?;
         for source in &self.plan.sources {
             let (file, text) = definition_of(*source);
-            self.publish(file, text)?;
+            // In force for a database whose clock is years behind, too.
+            self.publish_from(file, text, HISTORY_FROM.minus(Span::DAY.times(1_000)))?;
         }
         Ok(())
     }
 
+    /// Whether something was planned on this database before.
+    pub fn has_plans(&self) -> LabResult<bool> {
+        let filter = ListFilter { limit: 1, ..ListFilter::default() };
+        let plans = self.runtime.block_on(self.store.list(Noun::Plan, &filter));
+        plans.map(|plans| !plans.is_empty()).map_err(|error| error.to_string())
+    }
+
     /// Publishes a definition, as `patra registry apply` does.
     pub fn publish(&self, file: &str, text: &str) -> LabResult<i64> {
+        self.publish_from(file, text, self.now())
+    }
+
+    fn publish_from(&self, file: &str, text: &str, from: Timestamp) -> LabResult<i64> {
         let definition = decode(file, text).map_err(|mistakes| join(&mistakes))?;
-        let version = new_version(&definition, text, "stable", self.now(), "lab", "");
+        let version = new_version(&definition, text, "stable", from, "lab", "");
         self.runtime.block_on(self.store.publish_version(version)).map_err(|error| error.to_string())
     }
 
@@ -200,9 +222,9 @@ impl Lab {
     /// A fresh process: a gate and an executor of its own, sharing only the database and the world.
     pub fn process(&mut self) -> Arc<Executor> {
         self.starts += 1;
-        let clock: Arc<dyn Clock> = Arc::new(self.time.clone());
+        let clock = self.clock_of_process();
         let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(clock.clone(), self.failpoints.clone()));
-        let transport = Arc::new(SimTransport::new(self.world.clone(), clock.clone()));
+        let transport = Arc::new(SimTransport::new(self.world.clone(), Arc::new(self.time.clone())));
         let source = SourceReader::new(transport, Arc::new(EnvFileSecrets), gate.clone(), clock.clone());
         let outside = Outside {
             ledger: self.ledger.clone(),
@@ -214,8 +236,17 @@ impl Lab {
             notices: self.notices.clone(),
             failpoints: self.failpoints.clone(),
             settings: self.plan.settings,
+            slot_owner: None,
         };
         Arc::new(Executor::new(outside, None, self.stop.clone()))
+    }
+
+    fn clock_of_process(&self) -> Arc<dyn Clock> {
+        let hands = &self.plan.clocks.executors;
+        match hands.get(self.starts as usize % hands.len().max(1)) {
+            Some(hand) => hand.on(&self.time),
+            None => Arc::new(self.time.clone()),
+        }
     }
 
     /// What SIGTERM does to every process started so far; later ones are not touched.

@@ -1,6 +1,10 @@
 //! The laws of the ledger, on the real engine and virtual time.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
+
+mod clocks;
 mod registry;
+mod seeds;
 mod simulation;
 mod sweep;
 

@@ -1,5 +1,7 @@
-//! The checker's own test (FM-26): every planted defect is found. One test, because a defect is planted for the whole
-//! process.
+//! The checker's own test (FM-26): every planted defect is found. The tests take turns, because a defect is planted for
+//! the whole process.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use patra_core::hash::Hash32;
 use patra_core::planted::{Defect, plant};
@@ -10,6 +12,13 @@ use patra_testkit::simulation::{Options, run_with};
 
 /// Most seeds tried for one defect.
 const SEEDS: u64 = 60;
+
+/// Whose turn it is; nextest gives every test a process, `cargo test` does not.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Healthy processes and no cap, so that what is found is the defect's own doing.
 fn calm(seed: u64, source: Source) -> Options {
@@ -99,6 +108,7 @@ fn merge_is_a_total_order() -> bool {
 
 #[test]
 fn every_planted_defect_is_found() {
+    let _turn = turn();
     let mut unfound = Vec::new();
     for defect in Defect::ALL {
         plant(Some(*defect));
@@ -118,6 +128,7 @@ fn every_planted_defect_is_found() {
 
 #[test]
 fn the_same_situations_without_a_defect_are_clean() {
+    let _turn = turn();
     for defect in Defect::ALL {
         let report = run_with(situation(*defect, 1), None).unwrap();
         assert!(report.verdict.ok, "{defect:?}: {}", report.complaint());

@@ -7,6 +7,7 @@ mod tally;
 use anyhow::Result;
 use clap::Args;
 
+use crate::servers::{Kind, Servers};
 use crate::shell::{Stream, cargo, passed, root, stage, watched};
 use tally::Tally;
 
@@ -15,14 +16,12 @@ pub struct TestArgs {
     /// Only the tests: no format, lints, sizes or documentation
     #[arg(long)]
     quick: bool,
-    /// Test on SQLite, which is the default and needs no server
+    /// Test on SQLite alone, which needs no server
     #[arg(long)]
     sqlite: bool,
 }
 
 pub fn run(args: &TestArgs) -> Result<bool> {
-    // SQLite is all there is to choose from.
-    let _ = args.sqlite;
     let mut ok = true;
     let mut tally = Tally::default();
     if !args.quick {
@@ -30,7 +29,7 @@ pub fn run(args: &TestArgs) -> Result<bool> {
         ok &= stage("sizes and rules", rules)?;
         ok &= stage("lints", lints)?;
     }
-    ok &= stage("tests", || tests(&mut tally))?;
+    ok &= stage("tests", || tests(args.sqlite, &mut tally))?;
     if !args.quick {
         ok &= stage("documentation", documentation)?;
     }
@@ -52,13 +51,20 @@ fn lints() -> Result<bool> {
 }
 
 /// All tests, with nextest where it is installed; it leaves out the examples in the documentation.
-fn tests(tally: &mut Tally) -> Result<bool> {
+fn tests(sqlite: bool, tally: &mut Tally) -> Result<bool> {
     let mut look = |line: &str| tally.read(line);
+    // Built first, so that the servers do not wait for the compiler.
+    if !passed(cargo().args(["test", "--workspace", "--no-run", "--quiet"]))? {
+        return Ok(false);
+    }
+    let servers = if sqlite { None } else { Some(Servers::start(&Kind::ALL)?) };
+    let environment = servers.as_ref().map(Servers::environment).unwrap_or_default();
     if !has_nextest() {
-        return watched(cargo().args(["test", "--workspace", "--no-fail-fast"]), Stream::Out, look);
+        let tests = ["test", "--workspace", "--no-fail-fast"];
+        return watched(cargo().args(tests).envs(environment), Stream::Out, look);
     }
     let nextest = ["nextest", "run", "--workspace", "--no-fail-fast", "--color", "never"];
-    let ok = watched(cargo().args(nextest), Stream::Err, &mut look)?;
+    let ok = watched(cargo().args(nextest).envs(environment), Stream::Err, &mut look)?;
     Ok(watched(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]), Stream::Out, &mut look)? && ok)
 }
 

@@ -8,13 +8,12 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use patra_checker::{CheckInput, Database, ServedRow, SourceRules, Verdict, read_jsonl};
+use patra_checker::{ServedRow, read_jsonl};
 use patra_core::spec::snapshot::PagingKind;
 use serde_json::{Value, json};
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection};
 
 use super::KillArgs;
+use super::judge::{block_on, count, doubled, now_us, verdict};
 use super::pages::{Kill, fetched_again};
 use super::rig::{Harvest, SOURCES, Sim};
 
@@ -59,7 +58,7 @@ pub fn run(args: &KillArgs) -> Result<bool> {
     Ok(ok)
 }
 
-fn folder(keep: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
+pub fn folder(keep: Option<&Path>) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
     match keep {
         Some(folder) => Ok((folder.to_owned(), None)),
         None => {
@@ -97,7 +96,7 @@ fn one_source(args: &KillArgs, source: &str, kills_max: u32, folder: &Path, rand
     };
     let over = kills.iter().zip(&again).filter(|(kill, again)| **again > kill.running * allowed).count();
     let verdict = verdict(&harvest, &spec, &kept, served)?;
-    let doubled = block_on(doubled(&harvest.database))??;
+    let doubled = doubled(&harvest.database)?;
     let replayable = spec.pagination.replayable;
     let ok = verdict.ok && doubled == 0 && (over == 0 || !replayable) && report["complete"] == true;
     for finding in verdict.findings.iter().filter(|finding| finding.severity == patra_checker::Severity::Error) {
@@ -170,51 +169,10 @@ fn kill_often(harvest: &Harvest, kills_max: u32, random: &mut Random) -> Result<
     Ok(kills)
 }
 
-fn now_us() -> i64 {
-    #[expect(clippy::disallowed_methods, reason = "the request log is dated by the machine's clock")]
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
-}
-
-fn verdict(
-    harvest: &Harvest,
-    spec: &patra_core::spec::snapshot::SpecSnapshot,
-    kept: &Path,
-    served: Vec<ServedRow>,
-) -> Result<Verdict> {
-    // A fresh process begins with a fresh bucket, so the rate over kills is not judged here.
-    let rules = SourceRules { rates: Vec::new(), ..patra_testkit::lab::rules_of(&harvest.source, spec) };
-    let mut input = CheckInput::new(Database::Path(harvest.database.clone()));
-    input.truth = read_jsonl(&kept.join("truth.jsonl"))?;
-    input.served = served;
-    input.rules = vec![rules];
-    input.end_us = Some(now_us());
-    block_on(patra_checker::check(&input))
-}
-
-fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
-    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
-}
-
 /// Tasks that the dead process held; workers carry its number in their names. A kill may come before there is a table.
 async fn running(database: &Path, process: u32) -> u64 {
     let text = "SELECT COUNT(*) FROM ing_task WHERE status_code = 'RUNNING' AND lease_owner LIKE ?";
     count(database, text, &[format!("{process}-%")]).await.unwrap_or(0)
-}
-
-/// Pages committed more than once in a pass.
-async fn doubled(database: &Path) -> Result<u64> {
-    let text = "SELECT COUNT(*) FROM (SELECT 1 FROM ing_task_run_batch WHERE status_code = 'SUCCEEDED'
-                 GROUP BY task_id, pass_no, seq_no HAVING COUNT(*) > 1)";
-    count(database, text, &[]).await
-}
-
-async fn count(database: &Path, text: &'static str, binds: &[String]) -> Result<u64> {
-    let mut connection = SqliteConnectOptions::new().filename(database).connect().await?;
-    let query = binds.iter().fold(sqlx::query_scalar(text), |query, bind| query.bind(bind.clone()));
-    let count: i64 = query.fetch_one(&mut connection).await?;
-    connection.close().await?;
-    Ok(u64::try_from(count)?)
 }
 
 fn line(row: &Value) -> String {

@@ -3,6 +3,8 @@
 #[cfg(feature = "proofs")]
 mod bench;
 #[cfg(feature = "proofs")]
+mod judge;
+#[cfg(feature = "proofs")]
 mod kill;
 #[cfg(feature = "proofs")]
 mod memory;
@@ -10,6 +12,10 @@ mod memory;
 mod pages;
 #[cfg(feature = "proofs")]
 mod rig;
+#[cfg(feature = "proofs")]
+mod scene;
+#[cfg(feature = "proofs")]
+mod sweep;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -36,6 +42,8 @@ pub enum TortureCommand {
     Kill(KillArgs),
     /// Peak memory of a harvest of a million records against that of a tenth
     Memory(MemoryArgs),
+    /// Break a harvest at every failpoint in every mode, let it finish, compare with the truth
+    Sweep(SweepArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -51,6 +59,21 @@ pub struct KillArgs {
     /// Only these sources; all by default
     #[arg(long)]
     pub source: Vec<String>,
+    /// Keep databases, truth and request logs here
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<std::path::PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct SweepArgs {
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Strike at the first so many passages of a failpoint, one after the other
+    #[arg(long, default_value_t = 1)]
+    pub hits: u32,
+    /// Only this failpoint
+    #[arg(long, value_name = "NAME")]
+    pub only: Option<String>,
     /// Keep databases, truth and request logs here
     #[arg(long, value_name = "DIR")]
     pub keep: Option<std::path::PathBuf>,
@@ -74,29 +97,51 @@ pub fn torture(command: &TortureCommand) -> Result<bool> {
     match command {
         TortureCommand::Kill(args) => kill::run(args),
         TortureCommand::Memory(args) => memory::run(args),
+        TortureCommand::Sweep(args) => sweep::run(args),
     }
 }
 
 #[cfg(not(feature = "proofs"))]
 pub fn bench(_: &BenchArgs) -> Result<bool> {
-    again()
+    again(Build::Release)
 }
 
 #[cfg(not(feature = "proofs"))]
-pub fn torture(_: &TortureCommand) -> Result<bool> {
-    again()
+pub fn torture(command: &TortureCommand) -> Result<bool> {
+    match command {
+        TortureCommand::Sweep(_) => again(Build::Strikable),
+        TortureCommand::Kill(_) | TortureCommand::Memory(_) => again(Build::Release),
+    }
 }
 
-/// Builds `patra` and this program in release, with everything the proofs need, and hands the command over.
+/// How the binaries of a proof are built.
 #[cfg(not(feature = "proofs"))]
-fn again() -> Result<bool> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Build {
+    Release,
+    /// Plain builds, whose assertions are on, with and without failpoints.
+    Strikable,
+}
+
+/// Builds `patra` and this program with everything the proofs need, and hands the command over.
+#[cfg(not(feature = "proofs"))]
+fn again(build: Build) -> Result<bool> {
     use crate::shell::{cargo, passed};
     use anyhow::Context;
-    let build = ["build", "--release", "-p", "patra", "-p", "xtask", "--features", "xtask/proofs"];
-    if !passed(cargo().args(build))? {
-        return Ok(false);
-    }
     let here = std::env::current_exe()?;
     let target = here.ancestors().nth(2).context("this program is not in a target folder")?;
-    passed(std::process::Command::new(target.join("release/xtask")).args(std::env::args_os().skip(1)))
+    let folder = target.join(if build == Build::Release { "release" } else { "debug" });
+    let both = ["build", "-p", "patra", "-p", "xtask", "--features"];
+    if build == Build::Strikable {
+        if !passed(cargo().args(both).arg("xtask/proofs,patra/failpoints"))? {
+            return Ok(false);
+        }
+        std::fs::copy(folder.join("patra"), folder.join("patra-strikable"))?;
+    }
+    let release = (build == Build::Release).then_some("--release");
+    if !passed(cargo().args(both).arg("xtask/proofs").args(release))? {
+        return Ok(false);
+    }
+    // In a debug build cargo has just replaced the file this very process was started from.
+    passed(std::process::Command::new(folder.join("xtask")).args(std::env::args_os().skip(1)))
 }

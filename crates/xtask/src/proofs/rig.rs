@@ -22,6 +22,13 @@ pub fn patra() -> Result<PathBuf> {
     Ok(path)
 }
 
+/// The same program with failpoints that can be struck.
+pub fn strikable() -> Result<PathBuf> {
+    let path = std::env::current_exe()?.with_file_name("patra-strikable");
+    ensure!(path.exists(), "{} is not built", path.display());
+    Ok(path)
+}
+
 /// A running `patra sim serve`.
 pub struct Sim {
     child: Child,
@@ -95,7 +102,12 @@ impl Harvest {
     }
 
     pub fn command(&self) -> Result<Command> {
-        let mut command = Command::new(patra()?);
+        self.command_of(&patra()?)
+    }
+
+    /// The same with another build of the program.
+    pub fn command_of(&self, binary: &Path) -> Result<Command> {
+        let mut command = Command::new(binary);
         command.arg("harvest").args(self.trigger()).args(&self.more).args(["--json", "--quiet"]);
         Ok(command)
     }

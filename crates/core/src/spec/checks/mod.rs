@@ -156,6 +156,16 @@ impl Checker<'_> {
             let hint = "HARVEST moves the watermark of `expr` or `global`; BACKFILL and UPDATE keep to `custom`";
             self.error("namespace", "namespace", message, hint);
         }
+        let (definition, key) = (self.context.definition, &self.spec.window.key);
+        for name in &self.spec.shares {
+            let Some(endpoint) = definition.endpoint(name) else { continue };
+            let theirs = Merged::of(definition, name, endpoint, None).text("window.key").map(str::to_owned);
+            if theirs.as_ref().is_some_and(|theirs| theirs != key) {
+                let message = format!("endpoint `{name}` shares the watermark and cuts another time than `{key}`");
+                let hint = "give both the same `window.key`, or one of them `namespace: expr`";
+                self.error("shared_key", "namespace", message, hint);
+            }
+        }
     }
 
     fn identity(&mut self, passed_over: Option<&str>) {

@@ -18,7 +18,9 @@ impl Checker<'_> {
             PagingKind::Token | PagingKind::Url => &only_by_count,
             PagingKind::Offset => &["next_token", "next_url", "initial", "ttl", "base", "backward"],
             PagingKind::Page => &["next_token", "next_url", "initial", "ttl", "overlap"],
-            PagingKind::Time => &["next_token", "next_url", "initial", "ttl", "base", "overlap", "backward"],
+            PagingKind::Time => {
+                &["next_token", "next_url", "initial", "ttl", "base", "overlap", "backward", "tail_probe"]
+            }
         };
         for key in foreign {
             let path = format!("pagination.{key}");
@@ -34,6 +36,11 @@ impl Checker<'_> {
         if pagination.kind == PagingKind::Page && !declared {
             let message = "paging by page needs `base`, the number of the first page";
             self.error("page_base_missing", "pagination.type", message, "add `base: 0` or `base: 1`");
+        }
+        let unasked = !pagination.replayable || pagination.backward;
+        if pagination.tail_probe && unasked {
+            let message = "the last page cannot be asked for again: pages are read backward or only once";
+            self.error("tail_probe", "pagination.tail_probe", message, "remove `tail_probe`");
         }
         self.page_sizes();
     }

@@ -120,6 +120,7 @@ impl Bench {
             mapping_hash: hash,
             spec_fingerprint: hash,
             bad: Vec::new(),
+            quarantine: patra_core::spec::sample::snapshot().quarantine,
             missing: Vec::new(),
             page_ids: records.iter().map(|record| Hash32::of(record.provider_id.as_bytes()).short()).collect(),
             item_count: PAGE_RECORDS as u32,
@@ -137,6 +138,7 @@ impl Bench {
             response_digest: json!({}),
             stats: serde_json::Map::new(),
             observed_max: None,
+            times: None,
         }
     }
 

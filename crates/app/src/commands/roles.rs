@@ -1,0 +1,110 @@
+//! `patra planner`, `patra executor`, `patra serve`: processes that run until they are stopped.
+//!
+//! They share nothing but the database, so any number of each may run, be stopped and be started at any time.
+
+use std::sync::Arc;
+
+use futures::FutureExt;
+use patra_engine::planner::{PlanError, Planned};
+use patra_source::install_crypto;
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::{ExecutorArgs, Global, PlannerArgs, ServeAllArgs};
+use crate::failure::{Exit, Failure};
+use crate::progress::Progress;
+use crate::wiring::Desk;
+use crate::working::{default_workers, executor, run_workers, settings, stop_on_signals};
+
+pub async fn run_executor(global: &Global, args: &ExecutorArgs) -> Result<(), Failure> {
+    let role = Role::start(global).await?;
+    role.work(args).await?;
+    role.end().await
+}
+
+pub async fn run_planner(global: &Global, args: &PlannerArgs) -> Result<(), Failure> {
+    let role = Role::start(global).await?;
+    role.plan(args).await?;
+    role.end().await
+}
+
+/// Every role in one process.
+pub async fn run_all(global: &Global, args: &ServeAllArgs) -> Result<(), Failure> {
+    let role = Role::start(global).await?;
+    tokio::try_join!(role.plan(&args.planner), role.work(&args.executor))?;
+    role.end().await
+}
+
+/// What every role has.
+struct Role {
+    desk: Desk,
+    progress: Arc<Progress>,
+    stop: CancellationToken,
+}
+
+impl Role {
+    async fn start(global: &Global) -> Result<Role, Failure> {
+        install_crypto();
+        let desk = Desk::open(global.database(), patra_store::Durability::Full).await?;
+        let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
+        Ok(Role { desk, progress, stop: stop_on_signals() })
+    }
+
+    /// Works on whatever is queued. A worker that cannot go on ends the others too.
+    async fn work(&self, args: &ExecutorArgs) -> Result<(), Failure> {
+        let workers = args.workers.unwrap_or_else(default_workers);
+        let settings = settings(args.lease, args.partition_max.unwrap_or(4).min(workers));
+        let executor = executor(&self.desk, self.progress.clone(), settings, args.only.clone(), &self.stop);
+        self.progress.say(&format!("executing with {workers} workers"));
+        run_workers(workers, |name| {
+            let (executor, stop) = (executor.clone(), self.stop.clone());
+            async move {
+                let ended = executor.serve(&name).await;
+                stop.cancel();
+                ended
+            }
+        })
+        .await
+    }
+
+    /// Asks for a plan of each source again and again.
+    async fn plan(&self, args: &PlannerArgs) -> Result<(), Failure> {
+        if args.sources.is_empty() {
+            return Err(Failure::new(Exit::Usage, "no source to plan for").hint("name them: `--source crossref`"));
+        }
+        self.progress.say(&format!("planning {} every {}", args.sources.join(", "), args.every));
+        while !self.stop.is_cancelled() {
+            for source in &args.sources {
+                self.plan_one(source, args).await?;
+            }
+            let next = self.desk.clock.now().plus(args.every);
+            futures::select_biased! {
+                () = self.stop.cancelled().fuse() => {}
+                () = self.desk.clock.sleep_until(next).fuse() => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A database that is away or a source that is paused is waited for; a wrong definition ends the planner at once.
+    async fn plan_one(&self, source: &str, args: &PlannerArgs) -> Result<(), Failure> {
+        let trigger = self.desk.trigger(source, &args.trigger).await?;
+        match self.desk.planner().plan(&trigger).await {
+            Ok(Planned::Created { window, slices, .. }) => {
+                self.progress.say(&format!("{source}: {slices} slices over {window}"));
+                Ok(())
+            }
+            Ok(Planned::Live { .. } | Planned::NothingOwed) => Ok(()),
+            Err(error @ (PlanError::Ledger(_) | PlanError::Paused { .. })) => {
+                tracing::warn!("{source} was not planned, trying again later: {error}");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn end(self) -> Result<(), Failure> {
+        self.progress.finish();
+        self.desk.store.close().await;
+        Ok(())
+    }
+}

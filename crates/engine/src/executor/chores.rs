@@ -1,0 +1,77 @@
+//! What is due beside the tasks: keeping the slot of the id generator, and the reconciler of T2.
+//!
+//! One worker does it for all of its process, between two tasks or from its heartbeat, so it neither waits for a long
+//! task nor outlives the last one.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use patra_core::plan::build::walk_of;
+use patra_core::ports::LedgerError;
+use patra_core::time::{Span, Timestamp};
+
+use super::Executor;
+
+/// When each chore is due next; zero is at once.
+#[derive(Default)]
+pub(super) struct Chores {
+    slot_at: AtomicI64,
+    reconcile_at: AtomicI64,
+}
+
+/// True for one caller when the time has come; the next time is `every` later.
+fn is_due(at: &AtomicI64, now: Timestamp, every: Span) -> bool {
+    let due = at.load(Ordering::SeqCst);
+    let next = now.plus(every).micros();
+    now.micros() >= due && at.compare_exchange(due, next, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}
+
+impl Executor {
+    /// Fails only when the slot is lost: then this process must not go on.
+    pub(super) async fn chores(&self) -> Result<(), LedgerError> {
+        let (now, settings) = (self.outside.clock.now(), &self.outside.settings);
+        if is_due(&self.chores.slot_at, now, Span::from_micros(settings.slot_ttl.micros() / 5)) {
+            self.keep_slot(now).await?;
+        }
+        if is_due(&self.chores.reconcile_at, now, settings.reconcile_every) {
+            self.reconcile().await;
+        }
+        Ok(())
+    }
+
+    async fn keep_slot(&self, now: Timestamp) -> Result<(), LedgerError> {
+        let (outside, ttl) = (&self.outside, self.outside.settings.slot_ttl);
+        let Some(owner) = &outside.slot_owner else { return Ok(()) };
+        match outside.ledger.renew_worker_slot(owner, outside.ids.slot(), ttl).await {
+            // Counted from before the renewal, never from its answer.
+            Ok(()) => outside.ids.keep_until(now.plus(ttl)),
+            Err(lost @ LedgerError::SlotLost { .. }) => {
+                outside.ids.retire();
+                self.stop.cancel();
+                return Err(lost);
+            }
+            Err(error) => {
+                // Still ours until it runs out; the next look tries again.
+                self.chores.slot_at.store(0, Ordering::SeqCst);
+                tracing::warn!("the worker slot was not renewed, trying again: {error}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks the coverage of every namespace this process works for once more. Nothing depends on it: each T2 has
+    /// walked already.
+    async fn reconcile(&self) {
+        let mut walked = HashSet::new();
+        for plan in self.known_plans() {
+            if !walked.insert(plan.namespace.hash()) {
+                continue;
+            }
+            match self.outside.ledger.reconcile(&walk_of(&plan)).await {
+                Ok(false) => {}
+                Ok(true) => tracing::warn!("the watermark of {} was behind its coverage", plan.namespace.provenance),
+                Err(error) => tracing::warn!("reconciling {} failed: {error}", plan.namespace.provenance),
+            }
+        }
+    }
+}

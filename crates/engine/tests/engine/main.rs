@@ -1,0 +1,10 @@
+//! The executor on virtual time: a scripted source, the real ledger in memory.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
+
+mod bench;
+mod ends;
+mod keeping;
+mod order;
+mod records;
+mod shelf;
