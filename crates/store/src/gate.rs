@@ -23,7 +23,7 @@ pub(crate) const CHANGE_MODE: &str = "-- gate.change
 pub(crate) const READ_RATE: &str = "-- rate.read
     SELECT epoch, state FROM ing_rate WHERE rate_key = :key {for_update}";
 const NEW_RATE: &str = "-- rate.new
-    INSERT INTO ing_rate (rate_key, epoch, state, updated_at) VALUES (:key, -1, '{}', :now) {insert_new:rate_key}";
+    INSERT INTO ing_rate (rate_key, epoch, state, updated_at) VALUES (:key, -1, :nothing, :now) {insert_new:rate_key}";
 pub(crate) const WRITE_RATE: &str = "-- rate.write
     UPDATE ing_rate SET epoch = :epoch, state = :state, updated_at = :now WHERE rate_key = :key";
 
@@ -94,7 +94,7 @@ async fn asked_in(tx: &mut Tx, ask: &GateAsk) -> Result<Option<Drawn>, DbError> 
     let row = match tx.row("ing_rate", READ_RATE, params! { key: key }).await? {
         Some(row) => row,
         None => {
-            tx.execute(NEW_RATE, params! { key: key, now: now }).await?;
+            tx.execute(NEW_RATE, params! { key: key, nothing: "{}", now: now }).await?;
             let row = tx.row("ing_rate", READ_RATE, params! { key: key }).await?;
             row.ok_or_else(|| LedgerError::Missing { what: format!("rate key {key}") })?
         }
