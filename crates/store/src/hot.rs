@@ -1,7 +1,8 @@
 //! Every statement whose cost must not grow with the ledger, with the index it must use.
 
 use crate::{
-    cancel, claim, commit, coverage, finish, gate, inspect, outbox, outbox_kept, pass, plan, queue, records, rows, shared,
+    cancel, claim, commit, coverage, finish, gate, inspect, outbox, outbox_kept, pass, plan, queue, records, rows,
+    shared,
 };
 
 /// (statement, index). `PK` is the primary key.

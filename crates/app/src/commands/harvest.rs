@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use patra_core::id::Id;
+use patra_core::ports::Gate;
 use patra_engine::notice::{Notice, Notices};
 use patra_engine::planner::Planned;
 use patra_source::install_crypto;
@@ -11,8 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Durability, Global, HarvestArgs};
 use crate::failure::{Exit, Failure};
+use crate::gate;
 use crate::progress::{Progress, group};
-use crate::wiring::Desk;
+use crate::wiring::{Desk, is_server};
 use crate::working::{default_workers, executor, run_workers, settings, stop_on_signals};
 
 pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
@@ -23,7 +25,8 @@ pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
     let plan = plan(&desk, &progress, &source, args).await?;
     let stop = stop_on_signals();
     if plan.is_some() {
-        work(&desk, &progress, &source, args, &stop).await?;
+        let gate = gate_of(global, &desk, args)?;
+        work(&desk, &progress, &source, args, gate, &stop).await?;
     }
     progress.finish();
     let report = report(&desk, &progress, &source, plan).await?;
@@ -65,16 +68,25 @@ async fn plan(desk: &Desk, progress: &Progress, source: &str, args: &HarvestArgs
     })
 }
 
+/// A harvest into a file is alone with it, as a rule; on a server others may harvest too.
+fn gate_of(global: &Global, desk: &Desk, args: &HarvestArgs) -> Result<Arc<dyn Gate>, Failure> {
+    match is_server(global.database()) || args.redis.is_some() {
+        true => gate::shared(desk, args.redis.as_ref()),
+        false => Ok(gate::own(desk)),
+    }
+}
+
 async fn work(
     desk: &Desk,
     progress: &Arc<Progress>,
     source: &str,
     args: &HarvestArgs,
+    gate: Arc<dyn Gate>,
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
     let workers = args.workers.unwrap_or_else(default_workers);
     let settings = settings(args.lease, workers);
-    let executor = executor(desk, progress.clone(), settings, Some(source.to_owned()), stop);
+    let executor = executor(desk, progress.clone(), settings, Some(source.to_owned()), stop, gate);
     run_workers(workers, |name| {
         let executor = executor.clone();
         async move { executor.drain(&name).await }

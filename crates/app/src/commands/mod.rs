@@ -9,6 +9,7 @@ pub mod nouns;
 pub mod operator;
 pub mod outbox;
 pub mod registry;
+pub mod relay;
 pub mod roles;
 pub mod shell;
 pub mod sim;

@@ -6,11 +6,10 @@ use patra_core::outbox::SENT_KEPT;
 use patra_core::ports::{Inspect, ListFilter, Noun, Outbox, Republish};
 use patra_core::time::Timestamp;
 use patra_engine::reconcile::{ReconcileError, reconcile};
-use patra_remote::{NatsPublisher, NatsSettings};
-use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::cli::Global;
+use crate::commands::relay::StreamArgs;
 use crate::failure::{Exit, Failure};
 use crate::table;
 use crate::wiring::Desk;
@@ -43,20 +42,6 @@ pub enum OutboxCommand {
 }
 
 #[derive(Clone, Debug, Args)]
-pub struct StreamArgs {
-    /// NATS servers, separated by commas
-    #[arg(long, env = "PATRA_NATS", value_name = "URL")]
-    pub nats: String,
-    #[arg(long, env = "PATRA_NATS_STREAM", default_value = "PATRA", value_name = "NAME")]
-    pub stream: String,
-    /// First part of every subject
-    #[arg(long, env = "PATRA_NATS_PREFIX", default_value = "patra", value_name = "PART")]
-    pub prefix: String,
-    #[arg(long, env = "PATRA_NATS_TOKEN", hide_env_values = true, value_name = "TOKEN")]
-    pub nats_token: Option<SecretString>,
-}
-
-#[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct RepublishArgs {
     /// Everything that is parked
@@ -71,17 +56,6 @@ pub struct RepublishArgs {
     /// What was recorded in `FROM..TO`
     #[arg(long, value_name = "FROM..TO", value_parser = range)]
     recorded: Option<(Timestamp, Timestamp)>,
-}
-
-impl StreamArgs {
-    /// Settings of a publisher; `patra relay` uses the same arguments.
-    pub fn settings(&self) -> NatsSettings {
-        NatsSettings {
-            prefix: self.prefix.clone(),
-            token: self.nats_token.clone(),
-            ..NatsSettings::new(&self.nats, &self.stream)
-        }
-    }
 }
 
 pub async fn run(global: &Global, command: &OutboxCommand) -> Result<(), Failure> {
@@ -111,8 +85,16 @@ async fn list(global: &Global, desk: &Desk, filter: &ListFilter) -> Result<(), F
         println!("{}", json!({ "pending": counts.pending, "parked": counts.parked, "events": rows }));
         return Ok(());
     }
-    let columns =
-        ["id", "provenance_code", "provider_id", "version_no", "change_code", "status_code", "created_at", "parked_reason"];
+    let columns = [
+        "id",
+        "provenance_code",
+        "provider_id",
+        "version_no",
+        "change_code",
+        "status_code",
+        "created_at",
+        "parked_reason",
+    ];
     println!("{}", table::of_rows(&rows, &columns));
     println!("{} pending, {} parked", counts.pending, counts.parked);
     Ok(())
@@ -126,7 +108,7 @@ async fn compare(
     republish: bool,
 ) -> Result<(), Failure> {
     let unreachable = |error: &dyn std::fmt::Display| Failure::new(Exit::Source, error);
-    let publisher = NatsPublisher::connect(stream.settings()).await.map_err(|error| unreachable(&error))?;
+    let publisher = stream.connect().await?;
     let found = match reconcile(&*desk.store, &publisher, since, desk.clock.now()).await {
         Ok(found) => found,
         Err(ReconcileError::Ledger(error)) => return Err(error.into()),
@@ -180,11 +162,8 @@ mod tests {
     fn what_is_to_be_sent_again_is_read_from_the_line() {
         let none = RepublishArgs { parked: false, record: None, rows: Vec::new(), recorded: None };
         let record = which(&RepublishArgs { record: Some("crossref/works/10.1/a/b".into()), ..none.clone() }).unwrap();
-        let want = Republish::Record {
-            provenance: "crossref".into(),
-            entity: "works".into(),
-            provider_id: "10.1/a/b".into(),
-        };
+        let want =
+            Republish::Record { provenance: "crossref".into(), entity: "works".into(), provider_id: "10.1/a/b".into() };
         assert_eq!(record, want);
         assert!(which(&RepublishArgs { record: Some("10.1".into()), ..none.clone() }).is_err());
         assert_eq!(which(&RepublishArgs { parked: true, ..none.clone() }).unwrap(), Republish::Parked);
