@@ -131,6 +131,12 @@ pub struct DemoArgs {
     /// Keep the database, the truth and the request log here
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
+    /// Let so many executors, processes of their own, harvest in real time and under the real rate limits
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=32), conflicts_with = "keep")]
+    pub executors: Option<u8>,
+    /// Redis that keeps the rate limits of the executors; rows of the database by default
+    #[arg(long, env = "PATRA_REDIS", hide_env_values = true, value_name = "URL")]
+    pub redis: Option<SecretString>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub mod demo;
+pub mod demo_fleet;
 pub mod doctor;
 pub mod gate;
 pub mod harvest;
