@@ -47,6 +47,8 @@ impl Global {
 pub enum Command {
     /// Make a database with the built-in sources
     Init,
+    /// Bring the tables and the built-in sources of a database up to this build
+    Migrate(MigrateArgs),
     /// Harvest seven simulated providers and compare the copy with their truth
     Demo(DemoArgs),
     /// Copy everything new from a source
@@ -111,6 +113,16 @@ pub enum Command {
     #[cfg(feature = "failpoints")]
     #[command(hide = true)]
     Failpoints,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct MigrateArgs {
+    /// Only list the migrations: applied or pending, and when
+    #[arg(long, conflicts_with = "dry_run")]
+    pub status: bool,
+    /// Only print what would be run
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 #[derive(Clone, Debug, Args)]

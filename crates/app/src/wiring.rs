@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
 use patra_core::hash::Hash32;
-use patra_core::ports::{Clock, Random, Registry, Secrets};
+use patra_core::ports::{Clock, Random, Registry, Secrets, StoredVersion};
+use patra_core::registry::catalogue::Entry;
 use patra_core::registry::{Definition, catalogue, decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
@@ -19,6 +20,7 @@ use crate::cli::TriggerArgs;
 use crate::clock::{SystemClock, SystemRandom};
 use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
+use crate::place::{is_there, place_of, unopened};
 use crate::strike;
 use crate::working::default_workers;
 
@@ -39,20 +41,25 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Opens the database, makes it when it is not there, and brings the built-in catalogue up to date.
+    /// Opens the database, makes it when it is not there, and brings it up to this build.
     pub async fn open(database: &str, durability: Durability) -> Result<Desk, Failure> {
+        let desk = Desk::connect(database, |options| options.durability = durability).await?;
+        desk.apply_catalogue().await?;
+        Ok(desk)
+    }
+
+    /// Opens the database and publishes nothing.
+    pub async fn connect(database: &str, set: impl FnOnce(&mut Options)) -> Result<Desk, Failure> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
         let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
         let mut options = Options::new(clock.clone(), random.next_u64());
-        options.durability = durability;
         options.connections = u32::from(default_workers()) + SPARE_CONNECTIONS;
+        set(&mut options);
         let failpoints = strike::failpoints()?;
         options.failpoints = failpoints.clone();
         let slot_owner = worker_name(&options.worker, options.seed);
         let store = Store::open(place_of(database)?, options).await.map_err(|error| unopened(database, &error))?;
-        let desk = Desk { store, clock, random, slot_owner, failpoints };
-        desk.apply_catalogue().await?;
-        Ok(desk)
+        Ok(Desk { store, clock, random, slot_owner, failpoints })
     }
 
     /// Opens a database that must be there already; for commands that only read.
@@ -71,22 +78,16 @@ impl Desk {
         Desk::open(if there { database } else { ":memory:" }, Durability::Full).await
     }
 
-    async fn apply_catalogue(&self) -> Result<(), Failure> {
+    /// Publishes the built-in sources that are new or have changed; their names.
+    pub async fn apply_catalogue(&self) -> Result<Vec<&'static str>, Failure> {
         self.store.seed_dictionary(&dictionary_rows()).await?;
-        let known = self.store.versions(None).await?;
-        for entry in catalogue::ALL {
-            let current =
-                known.iter().find(|version| version.provenance == entry.source && version.channel == "stable");
-            // A person's version is never replaced by ours.
-            let ours = current.is_none_or(|version| version.actor == BUILT_IN);
-            let changed = current.is_none_or(|version| version.definition_hash != Hash32::of(entry.text.as_bytes()));
-            if ours && changed {
-                let definition = decode(entry.file, entry.text).map_err(|mistakes| mistaken(&mistakes))?;
-                let apply = Apply { channel: "stable", from: None, actor: BUILT_IN, remark: "built-in catalogue" };
-                self.apply(&definition, entry.text, apply).await?;
-            }
+        let outdated = outdated(&self.store.versions(None).await?);
+        for entry in &outdated {
+            let definition = decode(entry.file, entry.text).map_err(|mistakes| mistaken(&mistakes))?;
+            let apply = Apply { channel: "stable", from: None, actor: BUILT_IN, remark: "built-in catalogue" };
+            self.apply(&definition, entry.text, apply).await?;
         }
-        Ok(())
+        Ok(outdated.iter().map(|entry| entry.source).collect())
     }
 
     /// Publishes a definition and returns its version.
@@ -117,6 +118,17 @@ impl Desk {
     }
 }
 
+/// Built-in sources that are new or have changed. A person's version is never replaced by ours.
+pub fn outdated(known: &[StoredVersion]) -> Vec<&'static Entry> {
+    let outdated = |entry: &&Entry| {
+        let mut versions = known.iter();
+        let current = versions.find(|version| version.provenance == entry.source && version.channel == "stable");
+        let changed = |version: &StoredVersion| version.definition_hash != Hash32::of(entry.text.as_bytes());
+        current.is_none_or(|version| version.actor == BUILT_IN && changed(version))
+    };
+    catalogue::ALL.iter().filter(outdated).collect()
+}
+
 /// How a definition is published.
 pub struct Apply<'a> {
     pub channel: &'a str,
@@ -141,38 +153,6 @@ pub fn read_definition(path: &Path) -> Result<(Definition, String), Failure> {
         .map_err(|error| Failure::new(Exit::NotFound, format!("cannot read `{shown}`: {error}")))?;
     let definition = decode(&shown, &text).map_err(|mistakes| mistaken(&mistakes))?;
     Ok((definition, text))
-}
-
-/// A server's URL as it is; of `sqlite:PATH` and `sqlite://PATH` the path.
-fn place_of(database: &str) -> Result<&str, Failure> {
-    if let Some(rest) = database.strip_prefix("sqlite:") {
-        return Ok(rest.strip_prefix("//").unwrap_or(rest));
-    }
-    match database.split_once("://") {
-        Some((scheme, _)) if !SERVERS.contains(&scheme) => {
-            Err(Failure::new(Exit::Usage, format!("this release cannot use `{scheme}` databases"))
-                .hint("use a path, `sqlite:PATH`, `postgres://…` or `mysql://…`"))
-        }
-        _ => Ok(database),
-    }
-}
-
-const SERVERS: [&str; 4] = ["postgres", "postgresql", "mysql", "mariadb"];
-
-/// Whether the place names a server rather than a file.
-pub fn is_server(place: &str) -> bool {
-    place.split_once("://").is_some_and(|(scheme, _)| SERVERS.contains(&scheme))
-}
-
-fn is_there(place: &str) -> bool {
-    is_server(place) || place == ":memory:" || Path::new(place).exists()
-}
-
-fn unopened(database: &str, error: &patra_store::StoreError) -> Failure {
-    match error {
-        patra_store::StoreError::Open { .. } => Failure::new(Exit::Database, error),
-        _ => Failure::new(Exit::Database, format!("the database `{}`: {error}", patra_store::shown(database))),
-    }
 }
 
 impl Desk {

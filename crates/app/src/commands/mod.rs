@@ -5,6 +5,7 @@ pub mod doctor;
 pub mod gate;
 pub mod harvest;
 pub mod init;
+pub mod migrate;
 pub mod nouns;
 pub mod operator;
 pub mod registry;

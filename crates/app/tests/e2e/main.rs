@@ -6,6 +6,7 @@ mod demo;
 mod documents;
 mod harvest;
 mod ledger;
+mod migrate;
 mod mistakes;
 mod operator;
 mod registry;
