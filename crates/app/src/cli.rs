@@ -25,6 +25,9 @@ pub struct Global {
     /// Where everything is kept: a path, `sqlite:PATH`, `postgres://…` or `mysql://…` [default: patra.db]
     #[arg(long, global = true, env = "PATRA_DATABASE", hide_env_values = true, value_name = "URL")]
     pub database: Option<String>,
+    /// Where commands that only read look instead, e.g. a replica
+    #[arg(long, global = true, env = "PATRA_READ_DATABASE", hide_env_values = true, value_name = "URL")]
+    pub read_database: Option<String>,
     /// Answer in JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -40,6 +43,11 @@ impl Global {
     /// The database that was named, or the usual one.
     pub fn database(&self) -> &str {
         self.database.as_deref().unwrap_or("patra.db")
+    }
+
+    /// Where commands that only read look.
+    pub fn read_side(&self) -> &str {
+        self.read_database.as_deref().unwrap_or_else(|| self.database())
     }
 }
 

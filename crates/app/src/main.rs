@@ -4,6 +4,7 @@ mod cli;
 mod clock;
 mod commands;
 mod failure;
+mod opening;
 mod place;
 mod progress;
 mod strike;

@@ -14,23 +14,16 @@ use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
 use patra_engine::planner::{Planner, Trigger, definition_of};
 use patra_source::EnvFileSecrets;
-use patra_store::{Durability, Options, Store, worker_name};
+use patra_store::Store;
 
 use crate::cli::TriggerArgs;
-use crate::clock::{SystemClock, SystemRandom};
 use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
-use crate::place::{is_there, place_of, unopened};
-use crate::strike;
-use crate::working::default_workers;
-
-/// Connections beside those of the workers: heartbeats, the planner, whoever looks.
-const SPARE_CONNECTIONS: u32 = 4;
 
 /// Written as actor of the versions that come with the program.
 pub const BUILT_IN: &str = "built-in";
 
-/// An open database with everything around it.
+/// An open database with everything around it; `opening.rs` has the ways to open one.
 pub struct Desk {
     pub store: Arc<Store>,
     pub clock: Arc<dyn Clock>,
@@ -41,43 +34,6 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Opens the database, makes it when it is not there, and brings it up to this build.
-    pub async fn open(database: &str, durability: Durability) -> Result<Desk, Failure> {
-        let desk = Desk::connect(database, |options| options.durability = durability).await?;
-        desk.apply_catalogue().await?;
-        Ok(desk)
-    }
-
-    /// Opens the database and publishes nothing.
-    pub async fn connect(database: &str, set: impl FnOnce(&mut Options)) -> Result<Desk, Failure> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-        let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
-        let mut options = Options::new(clock.clone(), random.next_u64());
-        options.connections = u32::from(default_workers()) + SPARE_CONNECTIONS;
-        set(&mut options);
-        let failpoints = strike::failpoints()?;
-        options.failpoints = failpoints.clone();
-        let slot_owner = worker_name(&options.worker, options.seed);
-        let store = Store::open(place_of(database)?, options).await.map_err(|error| unopened(database, &error))?;
-        Ok(Desk { store, clock, random, slot_owner, failpoints })
-    }
-
-    /// Opens a database that must be there already; for commands that only read.
-    pub async fn open_existing(database: &str) -> Result<Desk, Failure> {
-        let place = place_of(database)?;
-        if !is_there(place) {
-            let missing = Failure::new(Exit::NotFound, format!("there is no database `{place}`"));
-            return Err(missing.hint("`patra harvest SOURCE` makes one; `--database` names another"));
-        }
-        Desk::open(database, Durability::Full).await
-    }
-
-    /// Opens the database if it is there; else looks at the built-in sources alone and makes no file.
-    pub async fn open_to_look(database: &str) -> Result<Desk, Failure> {
-        let there = is_there(place_of(database)?);
-        Desk::open(if there { database } else { ":memory:" }, Durability::Full).await
-    }
-
     /// Publishes the built-in sources that are new or have changed; their names.
     pub async fn apply_catalogue(&self) -> Result<Vec<&'static str>, Failure> {
         self.store.seed_dictionary(&dictionary_rows()).await?;

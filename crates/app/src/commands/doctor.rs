@@ -8,6 +8,7 @@ use crate::cli::{DoctorArgs, Global};
 use crate::commands::source::in_force;
 use crate::failure::{Exit, Failure, exit_table};
 use crate::wiring::{Desk, plain};
+use crate::working::default_workers;
 
 pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
     if args.failpoints {
@@ -19,7 +20,7 @@ pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let mut checks = Vec::new();
-    let opened = Desk::open(global.database(), patra_store::Durability::Full).await;
+    let opened = Desk::open_role(global.database(), default_workers()).await;
     match &opened {
         Ok(desk) => checks.push(check(
             "database",
@@ -27,6 +28,9 @@ pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
             format!("{}, schema {}", patra_store::shown(global.database()), desk.store.schema_version()),
         )),
         Err(failure) => checks.push(check("database", false, failure.to_string())),
+    }
+    if let Some(database) = &global.read_database {
+        checks.push(read_side(global, database).await);
     }
     if let Ok(desk) = &opened {
         sources(desk, &mut checks).await;
@@ -54,6 +58,14 @@ pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
         0 => Ok(()),
         bad => Err(Failure::new(Exit::Database, format!("{bad} checks failed"))),
     }
+}
+
+async fn read_side(global: &Global, database: &str) -> Value {
+    let (ok, detail) = match Desk::open_existing(global).await {
+        Ok(desk) => (true, format!("{}, schema {}", patra_store::shown(database), desk.store.schema_version())),
+        Err(failure) => (false, failure.to_string()),
+    };
+    check("read database", ok, detail)
 }
 
 fn check(name: &str, ok: bool, detail: String) -> Value {

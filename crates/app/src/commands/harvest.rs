@@ -17,7 +17,7 @@ use crate::working::{default_workers, executor, run_workers, settings, stop_on_s
 
 pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
     install_crypto();
-    let desk = Desk::open(global.database(), durability(args.durability)).await?;
+    let desk = Desk::open_to_harvest(global.database(), durability(args.durability), workers(args)).await?;
     let source = desk.source_of(&args.source, &args.trigger.channel).await?;
     let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
     let plan = plan(&desk, &progress, &source, args).await?;
@@ -37,6 +37,10 @@ pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
         _ => Err(Failure::new(Exit::Incomplete, format!("the copy of {source} is not complete"))
             .hint(format!("`patra slice list --source {source} --status FAILED` names the windows and why"))),
     }
+}
+
+fn workers(args: &HarvestArgs) -> u16 {
+    args.workers.unwrap_or_else(default_workers)
 }
 
 fn durability(durability: Durability) -> patra_store::Durability {
@@ -72,7 +76,7 @@ async fn work(
     args: &HarvestArgs,
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
-    let workers = args.workers.unwrap_or_else(default_workers);
+    let workers = workers(args);
     let settings = settings(args.lease, workers);
     let executor = executor(desk, progress.clone(), settings, Some(source.to_owned()), stop);
     run_workers(workers, |name| {

@@ -16,20 +16,20 @@ use crate::wiring::Desk;
 use crate::working::{default_workers, executor, run_workers, settings, stop_on_signals};
 
 pub async fn run_executor(global: &Global, args: &ExecutorArgs) -> Result<(), Failure> {
-    let role = Role::start(global).await?;
+    let role = Role::start(global, args.workers).await?;
     role.work(args).await?;
     role.end().await
 }
 
 pub async fn run_planner(global: &Global, args: &PlannerArgs) -> Result<(), Failure> {
-    let role = Role::start(global).await?;
+    let role = Role::start(global, None).await?;
     role.plan(args).await?;
     role.end().await
 }
 
 /// Every role in one process.
 pub async fn run_all(global: &Global, args: &ServeAllArgs) -> Result<(), Failure> {
-    let role = Role::start(global).await?;
+    let role = Role::start(global, args.executor.workers).await?;
     tokio::try_join!(role.plan(&args.planner), role.work(&args.executor))?;
     role.end().await
 }
@@ -42,9 +42,9 @@ struct Role {
 }
 
 impl Role {
-    async fn start(global: &Global) -> Result<Role, Failure> {
+    async fn start(global: &Global, workers: Option<u16>) -> Result<Role, Failure> {
         install_crypto();
-        let desk = Desk::open(global.database(), patra_store::Durability::Full).await?;
+        let desk = Desk::open_role(global.database(), workers.unwrap_or_else(default_workers)).await?;
         let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
         Ok(Role { desk, progress, stop: stop_on_signals() })
     }
