@@ -223,7 +223,7 @@ pub struct ExecutorArgs {
     /// Tasks worked on at once; twice the cores by default
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: Option<u16>,
-    /// Of these at most so many of one source, endpoint and operation [default: 4]
+    /// Of these at most so many of one source, endpoint and operation [default: at most 4, an equal share]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub partition_max: Option<u16>,
     /// Only tasks of this source

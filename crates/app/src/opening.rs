@@ -10,6 +10,8 @@
 use std::sync::Arc;
 
 use patra_core::ports::{Clock, Random};
+use patra_engine::cached_registry::CachedRegistry;
+use patra_engine::settings::Settings;
 use patra_store::{Access, Durability, Options, Store, worker_name};
 
 use crate::cli::Global;
@@ -19,9 +21,6 @@ use crate::place::{is_server, is_there, place_of, unopened};
 use crate::strike;
 use crate::wiring::Desk;
 use crate::working::default_workers;
-
-/// Connections beside those of the workers: heartbeats, the planner, whoever looks.
-const SPARE_CONNECTIONS: u32 = 4;
 
 impl Desk {
     /// Opens the database, makes it when it is not there, and brings it up to this build.
@@ -33,7 +32,7 @@ impl Desk {
     pub async fn open_to_harvest(database: &str, durability: Durability, workers: u16) -> Result<Desk, Failure> {
         let set = |options: &mut Options| {
             options.durability = durability;
-            options.connections = u32::from(workers) + SPARE_CONNECTIONS;
+            options.connections = Settings::default().connections(workers);
         };
         let desk = Desk::connect(database, set).await?;
         desk.apply_catalogue().await?;
@@ -44,13 +43,20 @@ impl Desk {
     /// neither schema nor registry and need not be allowed to.
     pub async fn open_role(database: &str, workers: u16) -> Result<Desk, Failure> {
         if !is_server(place_of(database)?) {
-            return Desk::open_to_harvest(database, Durability::Full, workers).await;
+            return Desk::open_to_harvest(database, Durability::Full, workers).await.map(Desk::remembering);
         }
         let set = |options: &mut Options| {
             options.migrate = false;
-            options.connections = u32::from(workers) + SPARE_CONNECTIONS;
+            options.connections = Settings::default().connections(workers);
         };
-        Desk::connect(database, set).await
+        Desk::connect(database, set).await.map(Desk::remembering)
+    }
+
+    /// Asks the registry once in a while only.
+    fn remembering(self) -> Desk {
+        let life = Settings::default().registry_life;
+        let cached = CachedRegistry::new(self.store.clone(), self.clock.clone(), life);
+        Desk { registry: Arc::new(cached), ..self }
     }
 
     /// Opens a database that must be there already, to change what is in the ledger.
@@ -87,7 +93,7 @@ impl Desk {
         options.failpoints = failpoints.clone();
         let slot_owner = worker_name(&options.worker, options.seed);
         let store = Store::open(place_of(database)?, options).await.map_err(|error| unopened(database, &error))?;
-        Ok(Desk { store, clock, random, slot_owner, failpoints })
+        Ok(Desk { registry: store.clone(), store, clock, random, slot_owner, failpoints })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
 use patra_core::hash::Hash32;
-use patra_core::ports::{Clock, Random, Registry, Secrets, StoredVersion};
+use patra_core::ports::{Clock, Inspect, ListFilter, Noun, Random, Registry, Secrets, StoredVersion};
 use patra_core::registry::catalogue::Entry;
 use patra_core::registry::{Definition, catalogue, decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
@@ -20,12 +20,17 @@ use crate::cli::TriggerArgs;
 use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
 
+/// Newest plans that tell which sources are worked for.
+const PLANS_LOOKED_AT: u32 = 100;
+
 /// Written as actor of the versions that come with the program.
 pub const BUILT_IN: &str = "built-in";
 
 /// An open database with everything around it; `opening.rs` has the ways to open one.
 pub struct Desk {
     pub store: Arc<Store>,
+    /// The store, or what remembers its answers for a while.
+    pub registry: Arc<dyn Registry>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     /// Name under which the store has leased the slot of its ids.
@@ -50,16 +55,31 @@ impl Desk {
     pub async fn apply(&self, definition: &Definition, text: &str, apply: Apply<'_>) -> Result<i64, Failure> {
         let from = apply.from.unwrap_or_else(|| self.clock.now());
         let version = new_version(definition, text, apply.channel, from, apply.actor, apply.remark);
-        Ok(self.store.publish_version(version).await?)
+        self.store.publish_version(version).await.map_err(|error| {
+            let denied = error.to_string().contains("denied");
+            let failure = Failure::from(error);
+            match denied {
+                true => failure.hint("this role may not write the registry: publish as the owner of the database"),
+                false => failure,
+            }
+        })
     }
 
     pub fn planner(&self) -> Planner {
         Planner {
             ledger: self.store.clone(),
-            registry: self.store.clone(),
+            registry: self.registry.clone(),
             ids: self.store.ids(),
             failpoints: self.failpoints.clone(),
         }
+    }
+
+    /// How many sources the newest plans are of.
+    pub async fn sources_at_work(&self) -> Result<usize, Failure> {
+        let filter = ListFilter { limit: PLANS_LOOKED_AT, ..ListFilter::default() };
+        let plans = self.store.list(Noun::Plan, &filter).await?;
+        let sources: BTreeSet<&str> = plans.iter().filter_map(|plan| plan["provenance_code"].as_str()).collect();
+        Ok(sources.len())
     }
 
     /// A source by its name, or a definition file that is applied first. Returns the source's name.
@@ -130,7 +150,7 @@ impl Desk {
 
     /// Names of the credentials that can be used on this machine.
     async fn credentials(&self, source: &str, channel: &str) -> Result<BTreeSet<String>, Failure> {
-        let Some(version) = self.store.version_at(source, channel, self.clock.now()).await? else {
+        let Some(version) = self.registry.version_at(source, channel, self.clock.now()).await? else {
             return Ok(BTreeSet::new());
         };
         let definition = definition_of(&version).map_err(|mistakes| mistaken(&mistakes))?;

@@ -77,7 +77,7 @@ async fn work(
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
     let workers = workers(args);
-    let settings = settings(args.lease, workers);
+    let settings = settings(args.lease, workers.into());
     let executor = executor(desk, progress.clone(), settings, Some(source.to_owned()), stop);
     run_workers(workers, |name| {
         let executor = executor.clone();

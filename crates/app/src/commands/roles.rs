@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use patra_engine::planner::{PlanError, Planned};
+use patra_engine::settings::Settings;
 use patra_source::install_crypto;
 use tokio_util::sync::CancellationToken;
 
@@ -52,7 +53,7 @@ impl Role {
     /// Works on whatever is queued. A worker that cannot go on ends the others too.
     async fn work(&self, args: &ExecutorArgs) -> Result<(), Failure> {
         let workers = args.workers.unwrap_or_else(default_workers);
-        let settings = settings(args.lease, args.partition_max.unwrap_or(4).min(workers));
+        let settings = settings(args.lease, self.partition_max(args, workers).await?);
         let executor = executor(&self.desk, self.progress.clone(), settings, args.only.clone(), &self.stop);
         self.progress.say(&format!("executing with {workers} workers"));
         run_workers(workers, |name| {
@@ -64,6 +65,18 @@ impl Role {
             }
         })
         .await
+    }
+
+    /// `C_max`; unless it is given, the workers are shared by the sources that were planned lately.
+    async fn partition_max(&self, args: &ExecutorArgs, workers: u16) -> Result<u32, Failure> {
+        if let Some(given) = args.partition_max {
+            return Ok(given.min(workers).into());
+        }
+        let sources = match args.only {
+            Some(_) => 1,
+            None => self.desk.sources_at_work().await?,
+        };
+        Ok(Settings::default().partition_share(workers, sources))
     }
 
     /// Asks for a plan of each source again and again.
