@@ -16,6 +16,8 @@ pub enum StoreError {
     TooNew { found: i64, needed: i64, known: i64 },
     #[error("the database lacks schema version {wanted}: run `patra migrate` with a role that may change tables")]
     TooOld { wanted: i64 },
+    #[error("cannot {step} the tables: {message}")]
+    Schema { step: &'static str, message: String },
     #[error("migration {version} ({name}) was applied to this database with another content")]
     Changed { version: i64, name: String },
     #[error("migration {version} ({name}) failed: {message}")]

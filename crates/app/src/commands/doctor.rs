@@ -1,12 +1,17 @@
 //! `patra doctor`: is this installation fit to work, and with which settings.
 
 use patra_core::failpoint;
+use patra_core::spec::{PAGE_SHARE_PERCENT, built_in_value};
 use patra_engine::settings::Settings;
+use patra_source::KEEP_ALIVE;
+use patra_source::request::ACCEPT_ENCODING;
+use patra_store::ROWS_PER_STATEMENT;
 use serde_json::{Value, json};
 
 use crate::cli::{DoctorArgs, Global};
 use crate::commands::source::in_force;
 use crate::failure::{Exit, Failure, exit_table};
+use crate::table::text_of;
 use crate::wiring::{Desk, plain};
 use crate::working::default_workers;
 
@@ -20,16 +25,21 @@ pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let mut checks = Vec::new();
-    let opened = Desk::open_role(global.database(), default_workers()).await;
+    // Whoever names a place to read and none to write has no other.
+    let only_reads = global.read_database.is_some() && global.database.is_none();
+    let (place, opened) = match only_reads {
+        true => (global.read_side(), Desk::open_existing(global).await),
+        false => (global.database(), Desk::open_role(global.database(), default_workers()).await),
+    };
     match &opened {
         Ok(desk) => checks.push(check(
             "database",
             true,
-            format!("{}, schema {}", patra_store::shown(global.database()), desk.store.schema_version()),
+            format!("{}, schema {}", patra_store::shown(place), desk.store.schema_version()),
         )),
         Err(failure) => checks.push(check("database", false, failure.to_string())),
     }
-    if let Some(database) = &global.read_database {
+    if let (Some(database), false) = (&global.read_database, only_reads) {
         checks.push(read_side(global, database).await);
     }
     if let Ok(desk) = &opened {
@@ -41,6 +51,11 @@ pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
         "PATRA_CONTACT is the address sources can write to".into(),
     ));
     checks.push(check("settings", true, settings()));
+    let at_work = match &opened {
+        Ok(desk) => desk.sources_at_work().await.unwrap_or_default(),
+        Err(_) => 0,
+    };
+    checks.extend(defaults(at_work).into_iter().map(|(name, detail)| check(name, true, detail)));
     let bad = checks.iter().filter(|check| check["ok"] == false && check["check"] != "contact").count();
     if global.json {
         println!("{}", Value::Array(checks));
@@ -93,12 +108,46 @@ async fn sources(desk: &Desk, checks: &mut Vec<Value>) {
 
 fn settings() -> String {
     let settings = Settings::default();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     format!(
         "{} workers, lease {}, heartbeat stops after {} without a page, {} failures end a task",
-        cores * 2,
+        default_workers(),
         settings.lease_ttl,
         settings.progress_limit,
         settings.failures_max
     )
+}
+
+/// What holds where nobody says otherwise, taken from where it is used.
+fn defaults(sources: usize) -> Vec<(&'static str, String)> {
+    let settings = Settings::default();
+    let workers = default_workers();
+    let http = |key: &str| built_in_value(&format!("http.{key}")).map(|value| text_of(&value)).unwrap_or_default();
+    vec![
+        (
+            "concurrency",
+            format!(
+                "{workers} tasks at once ({} per core), {} of one source, endpoint and operation (at most {}, shared by \
+                 {sources} planned sources), {} connections to the database",
+                settings.workers_per_core,
+                settings.partition_share(workers, sources),
+                settings.partition_max,
+                settings.connections(workers),
+            ),
+        ),
+        (
+            "pages",
+            format!("{PAGE_SHARE_PERCENT} % of the largest a source serves, {ROWS_PER_STATEMENT} rows in a statement"),
+        ),
+        (
+            "http",
+            format!(
+                "connect {}, read {}, at most {}; connections kept {} s; {ACCEPT_ENCODING}",
+                http("connect_timeout"),
+                http("read_timeout"),
+                http("total_timeout"),
+                KEEP_ALIVE.as_secs(),
+            ),
+        ),
+        ("registry", format!("planners read it again after {}", settings.registry_life)),
+    ]
 }

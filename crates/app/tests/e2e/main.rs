@@ -10,6 +10,7 @@ mod migrate;
 mod mistakes;
 mod operator;
 mod privilege;
+mod reading;
 mod registry;
 mod servers;
 mod signals;

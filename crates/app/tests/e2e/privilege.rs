@@ -80,7 +80,9 @@ fn the_registry_cannot_be_written(desk: &Desk, server: &Server, worker: &str) {
     server.sql(worker, "CREATE TABLE ing_mine (id BIGINT)").unwrap_err();
     let quick = shipped("doaj").replace("per_second: 2, burst: 1", "per_second: 100, burst: 10");
     desk.write("doaj.yaml", &quick.replace("slice: PT1H", "slice: P1D"));
-    desk.patra(&["registry", "apply", "doaj.yaml", "--database", worker]).ended(5).complains(&["denied"]);
+    desk.patra(&["registry", "apply", "doaj.yaml", "--database", worker])
+        .ended(5)
+        .complains(&["denied", "as the owner"]);
     desk.patra(&["registry", "apply", "doaj.yaml", "--database", &server.owner()]).ended(0);
 }
 

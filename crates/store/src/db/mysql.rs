@@ -168,4 +168,12 @@ mod tests {
             assert!(fit(&wrong, Access::Write).is_err(), "{wrong:?}");
         }
     }
+
+    #[test]
+    fn a_replica_will_do_for_reading_only() {
+        let replica = [("version", "10.11.14-MariaDB"), ("tx_isolation", "READ-COMMITTED"), ("read_only", "ON")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert!(fit(&replica, Access::Write).is_err());
+        assert_eq!(fit(&replica, Access::Read), Ok(true));
+    }
 }

@@ -141,3 +141,15 @@ fn value(raw: PgValueRef<'_>) -> Result<Value, BoxDynError> {
         _ => <String as Decode<Postgres>>::decode(raw).map(Value::Text),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standby_will_do_for_reading_only() {
+        let standby = [Value::Int(150_000), Value::Text("read committed".into()), Value::Int(1)];
+        assert!(fit(&standby, Access::Write).is_err());
+        assert_eq!(fit(&standby, Access::Read), Ok(()));
+    }
+}

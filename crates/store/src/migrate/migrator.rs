@@ -1,6 +1,6 @@
 //! Looking at the schema and changing it, apart from working with it: `patra migrate`.
 
-use super::{Migration, MigrationState, bring_up, list, newest, preparations, refused, state};
+use super::{Migration, MigrationState, bring_up, list, newest, preparations, state, untouched};
 use crate::db::Db;
 use crate::error::{DbError, StoreError};
 use crate::store::{Options, shown};
@@ -41,7 +41,7 @@ impl Migrator {
         if missing.is_empty() {
             return Ok(Vec::new());
         }
-        let asking = |error: DbError| refused(0, "read", &error);
+        let asking = |error: DbError| untouched("read", &error);
         let mut tx = self.db.read().await.map_err(asking)?;
         let first = preparations(&mut tx, self.db.dialect()).await;
         tx.rollback().await;

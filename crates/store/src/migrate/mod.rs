@@ -57,14 +57,14 @@ pub(crate) async fn bring_up(db: &Db, migrations: &[Migration], allowed: bool) -
         Some((version, ..)) if !allowed => return Err(StoreError::TooOld { wanted: *version }),
         Some(_) => {}
     }
-    let mut tx = db.write().await.map_err(|error| refused(0, "begin", &error))?;
+    let mut tx = db.write().await.map_err(|error| untouched("reach", &error))?;
     let applied = apply(&mut tx, db.dialect(), migrations).await;
     // Before the commit: the lock of MySQL belongs to the connection.
     let unlocked = tx.script(db.dialect().migration_unlock()).await;
     match applied {
         Ok(applied) => {
-            unlocked.map_err(|error| refused(0, "unlock", &error))?;
-            tx.commit().await.map_err(|error| refused(0, "commit", &error))?;
+            unlocked.map_err(|error| untouched("unlock", &error))?;
+            tx.commit().await.map_err(|error| untouched("commit", &error))?;
             Ok(applied)
         }
         Err(error) => {
@@ -75,7 +75,7 @@ pub(crate) async fn bring_up(db: &Db, migrations: &[Migration], allowed: bool) -
 }
 
 async fn apply(tx: &mut Tx, dialect: Dialect, migrations: &[Migration]) -> Result<Vec<Migration>, StoreError> {
-    let asking = |error: DbError| refused(0, "lock", &error);
+    let asking = |error: DbError| untouched("lock", &error);
     tx.script(dialect.migration_lock()).await.map_err(asking)?;
     for text in preparations(tx, dialect).await.map_err(asking)? {
         tx.script(text).await.map_err(asking)?;
@@ -110,6 +110,10 @@ fn needs_of(text: &str) -> Option<i64> {
 
 fn newest(migrations: &[Migration]) -> i64 {
     migrations.iter().map(|(version, ..)| *version).max().unwrap_or(0)
+}
+
+fn untouched(step: &'static str, error: &DbError) -> StoreError {
+    StoreError::Schema { step, message: error.message() }
 }
 
 fn refused(version: i64, name: &str, error: &DbError) -> StoreError {

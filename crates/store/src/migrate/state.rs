@@ -3,7 +3,7 @@
 use patra_core::hash::Hash32;
 use patra_core::time::Timestamp;
 
-use super::{Migration, NEEDS, TABLE, newest, refused};
+use super::{Migration, NEEDS, TABLE, newest, untouched};
 use crate::db::{Db, Tx};
 use crate::error::{DbError, StoreError};
 use crate::value::{Row, params};
@@ -71,7 +71,7 @@ impl TryFrom<&Row> for Applied {
 }
 
 pub(super) async fn of(db: &Db, migrations: &[Migration]) -> Result<Vec<MigrationState>, StoreError> {
-    let mut tx = db.read().await.map_err(|error| refused(0, "begin", &error))?;
+    let mut tx = db.read().await.map_err(|error| untouched("reach", &error))?;
     let states = read(&mut tx, migrations).await;
     tx.rollback().await;
     states
@@ -79,7 +79,7 @@ pub(super) async fn of(db: &Db, migrations: &[Migration]) -> Result<Vec<Migratio
 
 /// Every migration of the build and of the database, by version.
 pub(super) async fn read(tx: &mut Tx, migrations: &[Migration]) -> Result<Vec<MigrationState>, StoreError> {
-    let asking = |error: DbError| refused(0, "read", &error);
+    let asking = |error: DbError| untouched("read", &error);
     let mut applied: Vec<Applied> = Vec::new();
     if let Some(columns) = tx.read_schema().await.map_err(asking)?.get(TABLE) {
         let has_needs = columns.iter().any(|column| column == NEEDS);
