@@ -24,63 +24,56 @@ pub async fn run(global: &Global, args: &DoctorArgs) -> Result<(), Failure> {
         print!("{}", exit_table());
         return Ok(());
     }
-    let mut checks = Vec::new();
-    // Whoever names a place to read and none to write has no other.
-    let only_reads = global.read_database.is_some() && global.database.is_none();
-    let (place, opened) = match only_reads {
-        true => (global.read_side(), Desk::open_existing(global).await),
-        false => (global.database(), Desk::open_role(global.database(), default_workers()).await),
-    };
-    match &opened {
-        Ok(desk) => checks.push(check(
-            "database",
-            true,
-            format!("{}, schema {}", patra_store::shown(place), desk.store.schema_version()),
-        )),
-        Err(failure) => checks.push(check("database", false, failure.to_string())),
-    }
-    if let (Some(database), false) = (&global.read_database, only_reads) {
-        checks.push(read_side(global, database).await);
-    }
-    if let Ok(desk) = &opened {
-        sources(desk, &mut checks).await;
-    }
-    checks.push(check(
-        "contact",
-        std::env::var("PATRA_CONTACT").is_ok(),
-        "PATRA_CONTACT is the address sources can write to".into(),
-    ));
-    checks.push(check("settings", true, settings()));
-    let at_work = match &opened {
-        Ok(desk) => desk.sources_at_work().await.unwrap_or_default(),
-        Err(_) => 0,
-    };
-    checks.extend(defaults(at_work).into_iter().map(|(name, detail)| check(name, true, detail)));
+    let checks = checks(global).await;
     let bad = checks.iter().filter(|check| check["ok"] == false && check["check"] != "contact").count();
-    if global.json {
-        println!("{}", Value::Array(checks));
-    } else {
-        for check in &checks {
-            let mark = if check["ok"] == true { "ok  " } else { "look" };
-            println!(
-                "{mark} {}: {}",
-                check["check"].as_str().unwrap_or_default(),
-                check["detail"].as_str().unwrap_or_default()
-            );
-        }
-    }
+    show(global, checks);
     match bad {
         0 => Ok(()),
         bad => Err(Failure::new(Exit::Database, format!("{bad} checks failed"))),
     }
 }
 
-async fn read_side(global: &Global, database: &str) -> Value {
-    let (ok, detail) = match Desk::open_existing(global).await {
-        Ok(desk) => (true, format!("{}, schema {}", patra_store::shown(database), desk.store.schema_version())),
-        Err(failure) => (false, failure.to_string()),
+async fn checks(global: &Global) -> Vec<Value> {
+    // Whoever names a place to read and none to write has no other.
+    let only_reads = global.read_database.is_some() && global.database.is_none();
+    let (place, opened) = match only_reads {
+        true => (global.read_side(), Desk::open_existing(global).await),
+        false => (global.database(), Desk::open_role(global.database(), default_workers()).await),
     };
-    check("read database", ok, detail)
+    let mut checks = vec![database("database", place, &opened)];
+    if let (Some(place), false) = (&global.read_database, only_reads) {
+        checks.push(database("read database", place, &Desk::open_existing(global).await));
+    }
+    let mut at_work = 0;
+    if let Ok(desk) = &opened {
+        sources(desk, &mut checks).await;
+        at_work = desk.sources_at_work().await.unwrap_or_default();
+        desk.store.close().await;
+    }
+    let contact = std::env::var("PATRA_CONTACT").is_ok();
+    checks.push(check("contact", contact, "PATRA_CONTACT is the address sources can write to".into()));
+    checks.push(check("settings", true, settings()));
+    checks.extend(defaults(at_work).into_iter().map(|(name, detail)| check(name, true, detail)));
+    checks
+}
+
+fn show(global: &Global, checks: Vec<Value>) {
+    if global.json {
+        println!("{}", Value::Array(checks));
+        return;
+    }
+    for check in &checks {
+        let mark = if check["ok"] == true { "ok  " } else { "look" };
+        let text = |key: &str| check[key].as_str().unwrap_or_default();
+        println!("{mark} {}: {}", text("check"), text("detail"));
+    }
+}
+
+fn database(name: &str, place: &str, opened: &Result<Desk, Failure>) -> Value {
+    match opened {
+        Ok(desk) => check(name, true, format!("{}, schema {}", patra_store::shown(place), desk.store.schema_version())),
+        Err(failure) => check(name, false, failure.to_string()),
+    }
 }
 
 fn check(name: &str, ok: bool, detail: String) -> Value {
