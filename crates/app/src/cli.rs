@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use patra_core::time::{Span, Timestamp};
+use secrecy::SecretString;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -65,7 +66,9 @@ pub enum Command {
     Planner(PlannerArgs),
     /// Work on what is planned, until stopped; any number may run beside each other
     Executor(ExecutorArgs),
-    /// Plan and work in one process, until stopped
+    /// Tell changes to NATS, a webhook or a file, until stopped
+    Relay(crate::commands::relay::RelayArgs),
+    /// Plan, work and relay in one process, until stopped
     Serve(ServeAllArgs),
     /// The sources and their definitions
     #[command(subcommand)]
@@ -103,6 +106,9 @@ pub enum Command {
     /// Rate limits
     #[command(subcommand)]
     Gate(NounCommand),
+    /// Changes on their way to the outside
+    #[command(subcommand)]
+    Outbox(crate::commands::outbox::OutboxCommand),
     /// What is stored, how far, and what is wrong
     Status,
     /// Check this installation
@@ -201,6 +207,9 @@ pub struct HarvestArgs {
     /// `full` survives a power cut, `normal` only a crash of patra
     #[arg(long, value_enum, default_value_t = Durability::Full)]
     pub durability: Durability,
+    /// Redis that keeps the rate limits of all processes; else the database, or with SQLite this process
+    #[arg(long, env = "PATRA_REDIS", hide_env_values = true, value_name = "URL")]
+    pub redis: Option<SecretString>,
     /// Life of a lease in seconds; short ones let a restarted harvest take over sooner
     #[arg(long, hide = true, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub lease: Option<u16>,
@@ -229,6 +238,9 @@ pub struct ExecutorArgs {
     /// Only tasks of this source
     #[arg(long, value_name = "SOURCE")]
     pub only: Option<String>,
+    /// Redis that keeps the rate limits of all processes; rows of the database by default
+    #[arg(long, env = "PATRA_REDIS", hide_env_values = true, value_name = "URL")]
+    pub redis: Option<SecretString>,
     /// Life of a lease in seconds
     #[arg(long, hide = true, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub lease: Option<u16>,
@@ -240,6 +252,8 @@ pub struct ServeAllArgs {
     pub planner: PlannerArgs,
     #[command(flatten)]
     pub executor: ExecutorArgs,
+    #[command(flatten)]
+    pub target: crate::commands::relay::TargetArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,6 +4,7 @@ mod cli;
 mod clock;
 mod commands;
 mod failure;
+mod gate;
 mod opening;
 mod place;
 mod progress;
@@ -55,6 +56,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Harvest(args) => commands::harvest::run(global, args).await,
         Command::Planner(args) => commands::roles::run_planner(global, args).await,
         Command::Executor(args) => commands::roles::run_executor(global, args).await,
+        Command::Relay(args) => commands::relay::run(global, args).await,
         Command::Serve(args) => commands::roles::run_all(global, args).await,
         Command::Source(command) => commands::source::run(global, command).await,
         Command::Spec(command) => commands::spec::run(global, command).await,
@@ -71,6 +73,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Record(command) => commands::nouns::run(global, Noun::Record, command).await,
         Command::Quarantine(command) => commands::nouns::run(global, Noun::Quarantine, command).await,
         Command::Gate(command) => commands::gate::run(global, command).await,
+        Command::Outbox(command) => commands::outbox::run(global, command).await,
         Command::Status => commands::status::run(global).await,
         Command::Doctor(args) => commands::doctor::run(global, args).await,
         Command::Sim(command) => commands::sim::run(global, command).await,
@@ -104,7 +107,7 @@ fn start_logging(verbose: u8) {
     };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
         tracing_subscriber::EnvFilter::new(format!(
-            "patra={level},patra_engine={level},patra_store={level},patra_source={level}"
+            "patra={level},patra_engine={level},patra_store={level},patra_source={level},patra_remote={level}"
         ))
     });
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();

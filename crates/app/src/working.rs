@@ -5,7 +5,6 @@ use std::sync::Arc;
 use patra_core::ports::{Gate, LedgerError};
 use patra_core::time::Span;
 use patra_engine::executor::{Executor, Outside};
-use patra_engine::gate::LocalGate;
 use patra_engine::notice::Notices;
 use patra_engine::settings::Settings;
 use patra_source::{EnvFileSecrets, HttpTransport, SourceReader};
@@ -22,8 +21,8 @@ pub fn executor(
     settings: Settings,
     only: Option<String>,
     stop: &CancellationToken,
+    gate: Arc<dyn Gate>,
 ) -> Arc<Executor> {
-    let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(desk.clock.clone(), desk.failpoints.clone()));
     let transport = Arc::new(HttpTransport::new());
     let reader = SourceReader::new(transport, Arc::new(EnvFileSecrets), gate.clone(), desk.clock.clone());
     let outside = Outside {

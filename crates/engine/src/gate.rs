@@ -86,10 +86,12 @@ impl Gate for LocalGate {
         match signal {
             Signal::Throttled { retry_after } => {
                 lane.throttled += 1;
+                lane.limiter.slow_down();
                 lane.limiter.cool_down(retry_after.unwrap_or(now.plus(BLIND_COOLDOWN)));
             }
             Signal::Remaining { remaining: 0, reset_at: Some(reset) } => lane.limiter.cool_down(reset),
-            Signal::Ok | Signal::Transient | Signal::Remaining { .. } => {}
+            Signal::Ok | Signal::Remaining { .. } => lane.limiter.speed_up(),
+            Signal::Transient => {}
         }
     }
 }

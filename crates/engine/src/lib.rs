@@ -5,6 +5,7 @@
 
 pub mod cached_registry;
 pub mod executor;
+pub mod fleet_gate;
 pub mod gate;
 pub mod notice;
 pub mod planner;

@@ -1,7 +1,8 @@
 //! Every statement whose cost must not grow with the ledger, with the index it must use.
 
 use crate::{
-    cancel, claim, commit, coverage, finish, inspect, outbox, outbox_kept, pass, plan, queue, records, rows, shared,
+    cancel, claim, commit, coverage, finish, gate, inspect, outbox, outbox_kept, pass, plan, queue, records, rows,
+    shared,
 };
 
 /// (statement, index). `PK` is the primary key.
@@ -53,6 +54,10 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (coverage::QUEUED_COUNT, "idx_task_claim"),
     (inspect::RECORD_OF_SOURCE, "uk_record"),
     (inspect::NEXT_SOURCE, "uk_record"),
+    (gate::READ_MODE, "PK"),
+    (gate::CHANGE_MODE, "PK"),
+    (gate::READ_RATE, "sqlite_autoindex_ing_rate_1"),
+    (gate::WRITE_RATE, "sqlite_autoindex_ing_rate_1"),
     (outbox::UNSHARDED, "idx_outbox_shard"),
     (outbox::SET_SHARD, "PK"),
     (outbox::TAKE_SHARD, "PK"),

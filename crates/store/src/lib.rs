@@ -16,6 +16,7 @@ mod db;
 mod dialect;
 mod error;
 mod finish;
+mod gate;
 #[cfg(test)]
 mod hot;
 mod inspect;

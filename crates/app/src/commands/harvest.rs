@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use patra_core::id::Id;
+use patra_core::ports::Gate;
 use patra_engine::notice::{Notice, Notices};
 use patra_engine::planner::Planned;
 use patra_source::install_crypto;
@@ -11,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cli::{Durability, Global, HarvestArgs};
 use crate::failure::{Exit, Failure};
+use crate::gate;
+use crate::place::is_server;
 use crate::progress::{Progress, group};
 use crate::wiring::Desk;
 use crate::working::{default_workers, executor, run_workers, settings, stop_on_signals};
@@ -23,7 +26,8 @@ pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
     let plan = plan(&desk, &progress, &source, args).await?;
     let stop = stop_on_signals();
     if plan.is_some() {
-        work(&desk, &progress, &source, args, &stop).await?;
+        let gate = gate_of(global, &desk, args)?;
+        work(&desk, &progress, &source, args, gate, &stop).await?;
     }
     progress.finish();
     let report = report(&desk, &progress, &source, plan).await?;
@@ -69,16 +73,25 @@ async fn plan(desk: &Desk, progress: &Progress, source: &str, args: &HarvestArgs
     })
 }
 
+/// A harvest into a file is alone with it, as a rule; on a server others may harvest too.
+fn gate_of(global: &Global, desk: &Desk, args: &HarvestArgs) -> Result<Arc<dyn Gate>, Failure> {
+    match is_server(global.database()) || args.redis.is_some() {
+        true => gate::shared(desk, args.redis.as_ref()),
+        false => Ok(gate::own(desk)),
+    }
+}
+
 async fn work(
     desk: &Desk,
     progress: &Arc<Progress>,
     source: &str,
     args: &HarvestArgs,
+    gate: Arc<dyn Gate>,
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
     let workers = workers(args);
     let settings = settings(args.lease, workers.into());
-    let executor = executor(desk, progress.clone(), settings, Some(source.to_owned()), stop);
+    let executor = executor(desk, progress.clone(), settings, Some(source.to_owned()), stop, gate);
     run_workers(workers, |name| {
         let executor = executor.clone();
         async move { executor.drain(&name).await }

@@ -11,7 +11,9 @@ use patra_source::install_crypto;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::{ExecutorArgs, Global, PlannerArgs, ServeAllArgs};
+use crate::commands::relay::{TargetArgs, relay};
 use crate::failure::{Exit, Failure};
+use crate::gate;
 use crate::progress::Progress;
 use crate::wiring::Desk;
 use crate::working::{default_workers, executor, run_workers, settings, stop_on_signals};
@@ -31,7 +33,7 @@ pub async fn run_planner(global: &Global, args: &PlannerArgs) -> Result<(), Fail
 /// Every role in one process.
 pub async fn run_all(global: &Global, args: &ServeAllArgs) -> Result<(), Failure> {
     let role = Role::start(global, args.executor.workers).await?;
-    tokio::try_join!(role.plan(&args.planner), role.work(&args.executor))?;
+    tokio::try_join!(role.plan(&args.planner), role.work(&args.executor), role.relay(&args.target))?;
     role.end().await
 }
 
@@ -54,7 +56,8 @@ impl Role {
     async fn work(&self, args: &ExecutorArgs) -> Result<(), Failure> {
         let workers = args.workers.unwrap_or_else(default_workers);
         let settings = settings(args.lease, self.partition_max(args, workers).await?);
-        let executor = executor(&self.desk, self.progress.clone(), settings, args.only.clone(), &self.stop);
+        let gate = gate::shared(&self.desk, args.redis.as_ref())?;
+        let executor = executor(&self.desk, self.progress.clone(), settings, args.only.clone(), &self.stop, gate);
         self.progress.say(&format!("executing with {workers} workers"));
         run_workers(workers, |name| {
             let (executor, stop) = (executor.clone(), self.stop.clone());
@@ -113,6 +116,14 @@ impl Role {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Tells changes if it was said where to.
+    async fn relay(&self, target: &TargetArgs) -> Result<(), Failure> {
+        if target.is_named() {
+            relay(&self.desk, target, &self.stop).await?.run(&self.stop).await;
+        }
+        Ok(())
     }
 
     async fn end(self) -> Result<(), Failure> {

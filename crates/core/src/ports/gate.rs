@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 
+use crate::gate::Drawn;
 use crate::spec::snapshot::{RateKeyPart, RateSpec, SpecSnapshot};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// What shares one limit, e.g. `crossref/plus`. Parts hold only `[A-Za-z0-9_.-]`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,4 +79,92 @@ pub trait Gate: Send + Sync {
 
     /// Ends the request that `permit` allowed and tells the gate what the source said.
     async fn feedback(&self, permit: Permit, signal: Signal);
+}
+
+/// Where the fleet's limits are kept. Changes of place are numbered, and nothing is carried over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GateMode {
+    pub place: GatePlace,
+    pub epoch: i64,
+    /// On the database clock.
+    pub since: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GatePlace {
+    Redis,
+    Database,
+}
+
+impl GatePlace {
+    pub const fn code(self) -> &'static str {
+        match self {
+            GatePlace::Redis => "REDIS",
+            GatePlace::Database => "DATABASE",
+        }
+    }
+
+    pub fn from_code(code: &str) -> Option<GatePlace> {
+        [GatePlace::Redis, GatePlace::Database].into_iter().find(|place| place.code() == code)
+    }
+}
+
+/// What a process tells and asks a shared gate in one step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateAsk {
+    pub key: RateKey,
+    pub rate: RateSpec,
+    pub mode: GateMode,
+    /// Slots wanted; none when there is only something to tell.
+    pub most: u32,
+    /// No slot later than this from now.
+    pub horizon: Span,
+    /// How long a key of which this place knows nothing is left alone, from the change of place on.
+    pub fresh_wait: Span,
+    /// Slots count as used up to this much late.
+    pub late_max: Span,
+    /// Places among the concurrent requests that are free again.
+    pub done: Vec<u64>,
+    pub told: Vec<Told>,
+}
+
+/// What the source said, for everyone who asks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    Answered,
+    /// Too much: ask half as often, and not at all for a while.
+    Throttled {
+        pause: Span,
+    },
+    Pause {
+        pause: Span,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GateLost {
+    #[error("the shared gate does not answer: {message}")]
+    Unreachable { message: String },
+    /// It runs, but it is not the one that knows what was spent.
+    #[error("the shared gate has forgotten everything")]
+    Emptied,
+}
+
+/// A gate that several processes share.
+#[async_trait]
+pub trait SharedGate: Send + Sync {
+    /// Hands out slots that keep the limits over all processes; what is told counts first.
+    async fn ask(&self, ask: &GateAsk) -> Result<Drawn, GateLost>;
+
+    /// Makes the place ready for an epoch that begins with nothing known.
+    async fn prepare(&self, epoch: i64) -> Result<(), GateLost>;
+}
+
+/// The one place where it is written where limits are kept.
+#[async_trait]
+pub trait GateModes: Send + Sync {
+    async fn mode(&self) -> Result<GateMode, GateLost>;
+
+    /// Changes the place if nobody else did since `seen`; what is in force now.
+    async fn change(&self, seen: GateMode, place: GatePlace) -> Result<GateMode, GateLost>;
 }

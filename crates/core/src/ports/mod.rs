@@ -11,7 +11,10 @@ mod source;
 
 pub use batch::*;
 pub use clock::{Clock, Random};
-pub use gate::{Decision, Gate, Permit, RateKey, RejectReason, Signal};
+pub use gate::{
+    Decision, Gate, GateAsk, GateLost, GateMode, GateModes, GatePlace, Permit, RateKey, RejectReason, SharedGate,
+    Signal, Told,
+};
 pub use inspect::{Inspect, ListFilter, Noun, Shown, SourceSummary};
 pub use ledger::*;
 pub use outbox::{Outbox, OutboxCounts, Publisher, Republish, SentEvent, ShardLease, Stream, StreamError, StreamView};
