@@ -38,7 +38,8 @@ impl Store {
             };
             tries += 1;
             // A unique key that was taken meanwhile is found by the next try, which looks first.
-            let again = matches!(error, DbError::Busy(_) | DbError::Unique(_) | DbError::CommitUnknown(_));
+            let again =
+                matches!(error, DbError::Busy(_) | DbError::Stale(_) | DbError::Unique(_) | DbError::CommitUnknown(_));
             if !again || tries >= TRIES_MAX {
                 return Err(error.into_ledger(step));
             }

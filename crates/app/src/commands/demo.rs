@@ -15,9 +15,9 @@ use crate::cli::{DemoArgs, Faults, Global};
 use crate::clock::SystemClock;
 use crate::commands::demo_fleet;
 use crate::failure::{Exit, Failure};
+use crate::place::is_server;
 use crate::progress::{Progress, group};
 use crate::table;
-use crate::wiring::is_server;
 
 /// Harvests, then lets this much virtual time pass, so that the next round has something to read again.
 const ROUNDS: [Span; 3] = [Span::HOUR.times(12), Span::DAY.times(6), Span::ZERO];

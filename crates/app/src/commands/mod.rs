@@ -6,6 +6,7 @@ pub mod doctor;
 pub mod gate;
 pub mod harvest;
 pub mod init;
+pub mod migrate;
 pub mod nouns;
 pub mod operator;
 pub mod outbox;
