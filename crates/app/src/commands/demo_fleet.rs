@@ -46,7 +46,7 @@ async fn harvested(
     executors: u8,
 ) -> Result<(Vec<Value>, Verdict), Failure> {
     let progress = Progress::new(global.quiet || global.json, Arc::new(SystemClock::start()));
-    let desk = Desk::open(place, patra_store::Durability::Full).await?;
+    let desk = Desk::open(place).await?;
     let now = desk.clock.now();
     let (world, address) = open_world(args, now).await?;
     let triggers = triggers(&desk, &address, now).await?;
