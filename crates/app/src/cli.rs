@@ -26,6 +26,9 @@ pub struct Global {
     /// Where everything is kept: a path, `sqlite:PATH`, `postgres://…` or `mysql://…` [default: patra.db]
     #[arg(long, global = true, env = "PATRA_DATABASE", hide_env_values = true, value_name = "URL")]
     pub database: Option<String>,
+    /// Where commands that only read look instead, e.g. a replica
+    #[arg(long, global = true, env = "PATRA_READ_DATABASE", hide_env_values = true, value_name = "URL")]
+    pub read_database: Option<String>,
     /// Answer in JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -42,12 +45,19 @@ impl Global {
     pub fn database(&self) -> &str {
         self.database.as_deref().unwrap_or("patra.db")
     }
+
+    /// Where commands that only read look.
+    pub fn read_side(&self) -> &str {
+        self.read_database.as_deref().unwrap_or_else(|| self.database())
+    }
 }
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Make a database with the built-in sources
     Init,
+    /// Bring the tables and the built-in sources of a database up to this build
+    Migrate(MigrateArgs),
     /// Harvest seven simulated providers and compare the copy with their truth
     Demo(DemoArgs),
     /// Copy everything new from a source
@@ -120,6 +130,16 @@ pub enum Command {
 }
 
 #[derive(Clone, Debug, Args)]
+pub struct MigrateArgs {
+    /// Only list the migrations: applied or pending, and when
+    #[arg(long, conflicts_with = "dry_run")]
+    pub status: bool,
+    /// Only print what would be run
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Clone, Debug, Args)]
 pub struct DemoArgs {
     /// Records over all sources
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(7..=10_000_000))]
@@ -131,6 +151,12 @@ pub struct DemoArgs {
     /// Keep the database, the truth and the request log here
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,
+    /// Let so many executors, processes of their own, harvest in real time and under the real rate limits
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=32), conflicts_with = "keep")]
+    pub executors: Option<u8>,
+    /// Redis that keeps the rate limits of the executors; rows of the database by default
+    #[arg(long, env = "PATRA_REDIS", hide_env_values = true, value_name = "URL")]
+    pub redis: Option<SecretString>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -212,7 +238,7 @@ pub struct ExecutorArgs {
     /// Tasks worked on at once; twice the cores by default
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub workers: Option<u16>,
-    /// Of these at most so many of one source, endpoint and operation [default: 4]
+    /// Of these at most so many of one source, endpoint and operation [default: at most 4, an equal share]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub partition_max: Option<u16>,
     /// Only tasks of this source

@@ -98,7 +98,7 @@ impl From<patra_engine::planner::PlanError> for Failure {
         match error {
             E::UnknownSource { provenance } => {
                 Failure::new(Exit::NotFound, format!("there is no source `{provenance}`"))
-                    .hint("`patra source list` shows the sources; a definition file can be given instead of a name")
+                    .hint("`patra source list` shows the sources, `patra registry apply FILE` adds one; `patra harvest` also takes a file")
             }
             E::UnknownChannel { .. } => {
                 Failure::new(Exit::NotFound, error).hint("`patra registry apply FILE --channel NAME` makes a channel")

@@ -5,6 +5,8 @@ mod clock;
 mod commands;
 mod failure;
 mod gate;
+mod opening;
+mod place;
 mod progress;
 mod strike;
 mod table;
@@ -50,6 +52,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
     let global = &cli.global;
     match &cli.command {
         Command::Init => commands::init::run(global).await,
+        Command::Migrate(args) => commands::migrate::run(global, args).await,
         Command::Harvest(args) => commands::harvest::run(global, args).await,
         Command::Planner(args) => commands::roles::run_planner(global, args).await,
         Command::Executor(args) => commands::roles::run_executor(global, args).await,

@@ -6,31 +6,31 @@ use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
 use patra_core::hash::Hash32;
-use patra_core::ports::{Clock, Random, Registry, Secrets};
+use patra_core::ports::{Clock, Inspect, ListFilter, Noun, Random, Registry, Secrets, StoredVersion};
+use patra_core::registry::catalogue::Entry;
 use patra_core::registry::{Definition, catalogue, decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
 use patra_engine::planner::{Planner, Trigger, definition_of};
 use patra_source::EnvFileSecrets;
-use patra_store::{Durability, Options, Store, worker_name};
+use patra_store::Store;
 
 use crate::cli::TriggerArgs;
-use crate::clock::{SystemClock, SystemRandom};
 use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
-use crate::strike;
-use crate::working::default_workers;
 
-/// Connections beside those of the workers: heartbeats, the planner, whoever looks.
-const SPARE_CONNECTIONS: u32 = 4;
+/// Newest plans that tell which sources are worked for.
+const PLANS_LOOKED_AT: u32 = 100;
 
 /// Written as actor of the versions that come with the program.
 pub const BUILT_IN: &str = "built-in";
 
-/// An open database with everything around it.
+/// An open database with everything around it; `opening.rs` has the ways to open one.
 pub struct Desk {
     pub store: Arc<Store>,
+    /// The store, or what remembers its answers for a while.
+    pub registry: Arc<dyn Registry>,
     pub clock: Arc<dyn Clock>,
     pub random: Arc<dyn Random>,
     /// Name under which the store has leased the slot of its ids.
@@ -39,70 +39,47 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// Opens the database, makes it when it is not there, and brings the built-in catalogue up to date.
-    pub async fn open(database: &str, durability: Durability) -> Result<Desk, Failure> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-        let random: Arc<dyn Random> = Arc::new(SystemRandom::seeded());
-        let mut options = Options::new(clock.clone(), random.next_u64());
-        options.durability = durability;
-        options.connections = u32::from(default_workers()) + SPARE_CONNECTIONS;
-        let failpoints = strike::failpoints()?;
-        options.failpoints = failpoints.clone();
-        let slot_owner = worker_name(&options.worker, options.seed);
-        let store = Store::open(place_of(database)?, options).await.map_err(|error| unopened(database, &error))?;
-        let desk = Desk { store, clock, random, slot_owner, failpoints };
-        desk.apply_catalogue().await?;
-        Ok(desk)
-    }
-
-    /// Opens a database that must be there already; for commands that only read.
-    pub async fn open_existing(database: &str) -> Result<Desk, Failure> {
-        let place = place_of(database)?;
-        if !is_there(place) {
-            let missing = Failure::new(Exit::NotFound, format!("there is no database `{place}`"));
-            return Err(missing.hint("`patra harvest SOURCE` makes one; `--database` names another"));
-        }
-        Desk::open(database, Durability::Full).await
-    }
-
-    /// Opens the database if it is there; else looks at the built-in sources alone and makes no file.
-    pub async fn open_to_look(database: &str) -> Result<Desk, Failure> {
-        let there = is_there(place_of(database)?);
-        Desk::open(if there { database } else { ":memory:" }, Durability::Full).await
-    }
-
-    async fn apply_catalogue(&self) -> Result<(), Failure> {
+    /// Publishes the built-in sources that are new or have changed; their names.
+    pub async fn apply_catalogue(&self) -> Result<Vec<&'static str>, Failure> {
         self.store.seed_dictionary(&dictionary_rows()).await?;
-        let known = self.store.versions(None).await?;
-        for entry in catalogue::ALL {
-            let current =
-                known.iter().find(|version| version.provenance == entry.source && version.channel == "stable");
-            // A person's version is never replaced by ours.
-            let ours = current.is_none_or(|version| version.actor == BUILT_IN);
-            let changed = current.is_none_or(|version| version.definition_hash != Hash32::of(entry.text.as_bytes()));
-            if ours && changed {
-                let definition = decode(entry.file, entry.text).map_err(|mistakes| mistaken(&mistakes))?;
-                let apply = Apply { channel: "stable", from: None, actor: BUILT_IN, remark: "built-in catalogue" };
-                self.apply(&definition, entry.text, apply).await?;
-            }
+        let outdated = outdated(&self.store.versions(None).await?);
+        for entry in &outdated {
+            let definition = decode(entry.file, entry.text).map_err(|mistakes| mistaken(&mistakes))?;
+            let apply = Apply { channel: "stable", from: None, actor: BUILT_IN, remark: "built-in catalogue" };
+            self.apply(&definition, entry.text, apply).await?;
         }
-        Ok(())
+        Ok(outdated.iter().map(|entry| entry.source).collect())
     }
 
     /// Publishes a definition and returns its version.
     pub async fn apply(&self, definition: &Definition, text: &str, apply: Apply<'_>) -> Result<i64, Failure> {
         let from = apply.from.unwrap_or_else(|| self.clock.now());
         let version = new_version(definition, text, apply.channel, from, apply.actor, apply.remark);
-        Ok(self.store.publish_version(version).await?)
+        self.store.publish_version(version).await.map_err(|error| {
+            let denied = error.to_string().contains("denied");
+            let failure = Failure::from(error);
+            match denied {
+                true => failure.hint("this role may not write the registry: publish as the owner of the database"),
+                false => failure,
+            }
+        })
     }
 
     pub fn planner(&self) -> Planner {
         Planner {
             ledger: self.store.clone(),
-            registry: self.store.clone(),
+            registry: self.registry.clone(),
             ids: self.store.ids(),
             failpoints: self.failpoints.clone(),
         }
+    }
+
+    /// How many sources the newest plans are of.
+    pub async fn sources_at_work(&self) -> Result<usize, Failure> {
+        let filter = ListFilter { limit: PLANS_LOOKED_AT, ..ListFilter::default() };
+        let plans = self.store.list(Noun::Plan, &filter).await?;
+        let sources: BTreeSet<&str> = plans.iter().filter_map(|plan| plan["provenance_code"].as_str()).collect();
+        Ok(sources.len())
     }
 
     /// A source by its name, or a definition file that is applied first. Returns the source's name.
@@ -115,6 +92,17 @@ impl Desk {
         self.apply(&definition, &text, apply).await?;
         Ok(definition.source().to_owned())
     }
+}
+
+/// Built-in sources that are new or have changed. A person's version is never replaced by ours.
+pub fn outdated(known: &[StoredVersion]) -> Vec<&'static Entry> {
+    let outdated = |entry: &&Entry| {
+        let mut versions = known.iter();
+        let current = versions.find(|version| version.provenance == entry.source && version.channel == "stable");
+        let changed = |version: &StoredVersion| version.definition_hash != Hash32::of(entry.text.as_bytes());
+        current.is_none_or(|version| version.actor == BUILT_IN && changed(version))
+    };
+    catalogue::ALL.iter().filter(outdated).collect()
 }
 
 /// How a definition is published.
@@ -143,38 +131,6 @@ pub fn read_definition(path: &Path) -> Result<(Definition, String), Failure> {
     Ok((definition, text))
 }
 
-/// A server's URL as it is; of `sqlite:PATH` and `sqlite://PATH` the path.
-fn place_of(database: &str) -> Result<&str, Failure> {
-    if let Some(rest) = database.strip_prefix("sqlite:") {
-        return Ok(rest.strip_prefix("//").unwrap_or(rest));
-    }
-    match database.split_once("://") {
-        Some((scheme, _)) if !SERVERS.contains(&scheme) => {
-            Err(Failure::new(Exit::Usage, format!("this release cannot use `{scheme}` databases"))
-                .hint("use a path, `sqlite:PATH`, `postgres://…` or `mysql://…`"))
-        }
-        _ => Ok(database),
-    }
-}
-
-const SERVERS: [&str; 4] = ["postgres", "postgresql", "mysql", "mariadb"];
-
-/// Whether the place names a server rather than a file.
-pub fn is_server(place: &str) -> bool {
-    place.split_once("://").is_some_and(|(scheme, _)| SERVERS.contains(&scheme))
-}
-
-fn is_there(place: &str) -> bool {
-    is_server(place) || place == ":memory:" || Path::new(place).exists()
-}
-
-fn unopened(database: &str, error: &patra_store::StoreError) -> Failure {
-    match error {
-        patra_store::StoreError::Open { .. } => Failure::new(Exit::Database, error),
-        _ => Failure::new(Exit::Database, format!("the database `{}`: {error}", patra_store::shown(database))),
-    }
-}
-
 impl Desk {
     /// What the command line asks of a source, with the optional credentials whose secrets are here.
     pub async fn trigger(&self, source: &str, args: &TriggerArgs) -> Result<Trigger, Failure> {
@@ -194,7 +150,7 @@ impl Desk {
 
     /// Names of the credentials that can be used on this machine.
     async fn credentials(&self, source: &str, channel: &str) -> Result<BTreeSet<String>, Failure> {
-        let Some(version) = self.store.version_at(source, channel, self.clock.now()).await? else {
+        let Some(version) = self.registry.version_at(source, channel, self.clock.now()).await? else {
             return Ok(BTreeSet::new());
         };
         let definition = definition_of(&version).map_err(|mistakes| mistaken(&mistakes))?;

@@ -41,11 +41,11 @@ pub fn executor(
 }
 
 /// Settings of the command line over the usual ones.
-pub fn settings(lease: Option<u16>, partition_max: u16) -> Settings {
+pub fn settings(lease: Option<u16>, partition_max: u32) -> Settings {
     let usual = Settings::default();
     let lease_ttl = lease.map_or(usual.lease_ttl, |seconds| Span::from_seconds(seconds.into()));
     let reconcile_every = strike::reconcile_every().unwrap_or(usual.reconcile_every);
-    Settings { lease_ttl, partition_max: partition_max.into(), reconcile_every, ..usual }
+    Settings { lease_ttl, partition_max, reconcile_every, ..usual }
 }
 
 /// Runs so many workers, each under its name, until all have ended.
@@ -64,10 +64,13 @@ where
     Ok(())
 }
 
-/// `C_total` of the design: twice the cores.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// `C_total` of the design.
 pub fn default_workers() -> u16 {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    u16::try_from(cores * 2).unwrap_or(16)
+    Settings::default().workers(cores())
 }
 
 /// SIGINT or SIGTERM ends the work after the page in hand; a second one ends the process.

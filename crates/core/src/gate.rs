@@ -28,8 +28,8 @@ const PACE_LEAST: u32 = 100;
 const PACE_STEP: u32 = 10;
 /// When to ask again for a place among the concurrent requests: nobody knows when one ends.
 pub const CONCURRENCY_POLL: Span = Span::from_millis(20);
-/// A permit that was never handed back counts as free after this.
-pub const PERMIT_LIFE: Span = Span::from_seconds(300);
+/// A permit that was never handed back counts as free after this: no request may last longer than two minutes.
+pub const PERMIT_LIFE: Span = Span::from_seconds(125);
 
 /// State of one rate key.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use patra_core::gate::slots::{ClockView, LATE_MAX, Pool};
-use patra_core::gate::{SHARED_WARM_UP_MAX, Slot, warm_up};
+use patra_core::gate::{SHARED_WARM_UP_MAX, Slot, WARM_UP_MAX, warm_up};
 use patra_core::ports::{
     Clock, Decision, Gate, GateAsk, GateLost, GateMode, GateModes, GatePlace, Permit, RateKey, RejectReason,
     SharedGate, Signal, Told,
@@ -140,7 +140,7 @@ impl FleetGate {
         let (shared, horizon) = self.shared(mode.place);
         let (most, done) = {
             let mut state = lane.state();
-            (state.pool.wanted(), state.pool.hand_back())
+            (state.pool.wanted(self.clock.now(), horizon), state.pool.hand_back())
         };
         let ask = GateAsk { most, horizon, done, ..plain(key, rate, mode) };
         let asked = self.clock.now();
@@ -176,10 +176,18 @@ fn plain(key: &RateKey, rate: &RateSpec, mode: GateMode) -> GateAsk {
         mode,
         most: 0,
         horizon: Span::ZERO,
-        fresh_wait: warm_up(rate, SHARED_WARM_UP_MAX).plus(GUARD),
+        fresh_wait: fresh_wait(rate, mode),
         late_max: LATE_MAX,
         done: Vec::new(),
         told: Vec::new(),
+    }
+}
+
+/// Nobody has asked for anything before the first change of place, and what others did is not known to any gate.
+fn fresh_wait(rate: &RateSpec, mode: GateMode) -> Span {
+    match mode.is_first() {
+        true => warm_up(rate, WARM_UP_MAX),
+        false => warm_up(rate, SHARED_WARM_UP_MAX).plus(GUARD),
     }
 }
 
@@ -207,7 +215,7 @@ impl Lane {
             state.given += 1;
             let id = state.given;
             state.running.insert(id, (mode, slot.permit));
-            return Ok(Permit { key: key.clone(), id, granted_at: now });
+            return Ok(Permit { key: key.clone(), id, granted_at: slot.at });
         }
         let ask_at = state.ask_at;
         Err(state.pool.next_at().or((ask_at > now).then_some(ask_at)))
@@ -262,7 +270,7 @@ impl Gate for FleetGate {
             let mut state = lane.state();
             if let Some(Told::Throttled { pause } | Told::Pause { pause }) = told.first() {
                 // What was drawn before the source asked for a pause is not used.
-                state.pool = Pool::default();
+                state.pool.discard();
                 state.ask_at = now.plus(*pause);
             }
             (state.running.remove(&permit.id), state.rate.clone())

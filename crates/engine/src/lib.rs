@@ -3,6 +3,7 @@
 //! They decide nothing the core could decide, and they touch the outside only through `patra_core::ports`, so a
 //! simulation on virtual time runs exactly this code.
 
+pub mod cached_registry;
 pub mod executor;
 pub mod fleet_gate;
 pub mod gate;

@@ -26,4 +26,4 @@ pub use reader::SourceReader;
 pub use redact::SafeUrl;
 pub use review::{Mistake, review};
 pub use secrets::EnvFileSecrets;
-pub use transport::{HttpTransport, install_crypto};
+pub use transport::{HttpTransport, KEEP_ALIVE, install_crypto};

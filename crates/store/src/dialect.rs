@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     Busy,
+    Stale,
     Unique,
     Data,
     Unavailable,
@@ -138,15 +139,15 @@ impl Dialect {
         match self {
             Dialect::Sqlite => {
                 "CREATE TABLE IF NOT EXISTS sys_schema_migration (version INTEGER PRIMARY KEY, name TEXT NOT NULL,
-                checksum BLOB NOT NULL, applied_at TEXT NOT NULL)"
+                checksum BLOB NOT NULL, applied_at TEXT NOT NULL, needs_version INTEGER)"
             }
             Dialect::Postgres => {
                 "CREATE TABLE IF NOT EXISTS sys_schema_migration (version BIGINT PRIMARY KEY, name TEXT NOT NULL,
-                checksum BYTEA NOT NULL, applied_at TIMESTAMPTZ NOT NULL)"
+                checksum BYTEA NOT NULL, applied_at TIMESTAMPTZ NOT NULL, needs_version BIGINT)"
             }
             Dialect::Mysql => {
                 "CREATE TABLE IF NOT EXISTS sys_schema_migration (version BIGINT PRIMARY KEY, name LONGTEXT NOT NULL,
-                checksum BINARY(32) NOT NULL, applied_at DATETIME(6) NOT NULL) ENGINE = InnoDB"
+                checksum BINARY(32) NOT NULL, applied_at DATETIME(6) NOT NULL, needs_version BIGINT) ENGINE = InnoDB"
             }
         }
     }
@@ -217,6 +218,8 @@ fn meaning_postgres(code: &str) -> Meaning {
         ("23505", _) => Meaning::Unique,
         // Serialization, deadlock, lock not available, cancelled by a timeout.
         ("40001" | "40P01" | "55P03" | "57014", _) => Meaning::Busy,
+        // A prepared statement whose table has changed: a migration of the next release ran meanwhile.
+        ("0A000", _) => Meaning::Stale,
         // Data exception, integrity constraint, program limit (a key too long for its index).
         (_, Some("22" | "23" | "54")) => Meaning::Data,
         _ => Meaning::Unavailable,
@@ -274,6 +277,7 @@ mod tests {
             (Postgres, "22021", Meaning::Data),
             (Postgres, "23514", Meaning::Data),
             (Postgres, "54000", Meaning::Data),
+            (Postgres, "0A000", Meaning::Stale),
             (Postgres, "57P01", Meaning::Unavailable),
             (Postgres, "53100", Meaning::Unavailable),
             (Mysql, "1062", Meaning::Unique),

@@ -10,11 +10,14 @@ pub enum StoreError {
     #[error("cannot open the database {place}: {message}")]
     Open { place: String, message: String },
     #[error(
-        "the database has schema version {found}, this build of patra knows versions up to {known}: use a newer build"
+        "the database is at schema version {found} and works only with builds of patra that know version {needed}, \
+         this one knows versions up to {known}: use a newer build"
     )]
-    TooNew { found: i64, known: i64 },
+    TooNew { found: i64, needed: i64, known: i64 },
     #[error("the database lacks schema version {wanted}: run `patra migrate` with a role that may change tables")]
     TooOld { wanted: i64 },
+    #[error("cannot {step} the tables: {message}")]
+    Schema { step: &'static str, message: String },
     #[error("migration {version} ({name}) was applied to this database with another content")]
     Changed { version: i64, name: String },
     #[error("migration {version} ({name}) failed: {message}")]
@@ -28,6 +31,8 @@ pub enum StoreError {
 pub(crate) enum DbError {
     /// Known to have changed nothing: run the whole step again.
     Busy(String),
+    /// As `Busy`, but the connection has prepared statements that do not fit the schema any more.
+    Stale(String),
     /// A unique key was there already.
     Unique(String),
     /// The content of a row was refused.
@@ -45,6 +50,7 @@ impl DbError {
             DbError::Ledger(error) => error,
             DbError::Data(message) => LedgerError::Data { message },
             DbError::Busy(message)
+            | DbError::Stale(message)
             | DbError::Unique(message)
             | DbError::Unavailable(message)
             | DbError::CommitUnknown(message) => LedgerError::Unavailable { step, message },
@@ -55,6 +61,7 @@ impl DbError {
         match self {
             DbError::Ledger(error) => error.to_string(),
             DbError::Busy(message)
+            | DbError::Stale(message)
             | DbError::Unique(message)
             | DbError::Data(message)
             | DbError::Unavailable(message)

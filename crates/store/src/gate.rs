@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use patra_core::gate::{Drawn, Limiter, SHARED_WARM_UP_MAX, warm_up};
+use patra_core::gate::{Drawn, Limiter, WARM_UP_MAX, warm_up};
 use patra_core::ports::{GateAsk, GateLost, GateMode, GateModes, GatePlace, LedgerError, SharedGate, Told};
 use patra_core::time::Timestamp;
 
@@ -19,7 +19,9 @@ use crate::value::{Row, params};
 pub(crate) const READ_MODE: &str = "-- gate.mode
     SELECT id, place_code, epoch, since_at FROM ing_gate_mode WHERE id = 1";
 pub(crate) const CHANGE_MODE: &str = "-- gate.change
-    UPDATE ing_gate_mode SET place_code = :place, epoch = epoch + 1, since_at = :now WHERE id = 1 AND epoch = :epoch";
+    UPDATE ing_gate_mode SET place_code = :place, since_at = :since, epoch = epoch + 1 WHERE id = 1 AND epoch = :epoch";
+pub(crate) const ANY_RATE: &str = "-- rate.any
+    SELECT rate_key FROM ing_rate LIMIT 1";
 pub(crate) const READ_RATE: &str = "-- rate.read
     SELECT epoch, state FROM ing_rate WHERE rate_key = :key {for_update}";
 const NEW_RATE: &str = "-- rate.new
@@ -46,15 +48,19 @@ impl GateModes for Store {
     async fn change(&self, seen: GateMode, place: GatePlace) -> Result<GateMode, GateLost> {
         let change = move |store: Arc<Inner>| async move {
             let mut tx = store.db.write().await?;
-            let changed = params! { place: place.code(), now: tx.now(), epoch: seen.epoch };
-            let mode = match tx.execute(CHANGE_MODE, changed).await {
-                Ok(_) => read_mode(&mut tx).await,
-                Err(error) => Err(error),
-            };
+            let mode = change_in(&mut tx, seen, place).await;
             ended(tx, mode).await
         };
         self.retried("gate_change", change).await.map_err(lost)
     }
+}
+
+/// A fleet that has not begun yet, as when it is first started with Redis, begins where it is moved to.
+async fn change_in(tx: &mut Tx, seen: GateMode, place: GatePlace) -> Result<GateMode, DbError> {
+    let begun = !seen.is_first() || seen.epoch > 0 || tx.row("ing_rate", ANY_RATE, params! {}).await?.is_some();
+    let since = if begun { tx.now() } else { seen.since };
+    tx.execute(CHANGE_MODE, params! { place: place.code(), since: since, epoch: seen.epoch }).await?;
+    read_mode(tx).await
 }
 
 async fn read_mode(tx: &mut Tx) -> Result<GateMode, DbError> {
@@ -111,7 +117,7 @@ fn limiter_of(row: &Row, ask: &GateAsk, since: Timestamp, now: Timestamp) -> Res
         return row.json("state");
     }
     // Whatever asked this source before we did, perhaps a process with a gate of its own, is a window ago by then.
-    let free_from = since.plus(ask.fresh_wait).max(now.plus(warm_up(&ask.rate, SHARED_WARM_UP_MAX)));
+    let free_from = since.plus(ask.fresh_wait).max(now.plus(warm_up(&ask.rate, WARM_UP_MAX)));
     Ok(Limiter::starting(ask.rate.clone(), free_from, ask.late_max))
 }
 

@@ -42,5 +42,7 @@ mod waive;
 mod worker;
 
 pub use error::StoreError;
-pub use store::{Durability, Options, Store, Time, shown};
+pub use migrate::{MigrationState, Migrator, Standing};
+pub use sql::ROWS_PER_STATEMENT;
+pub use store::{Access, Durability, Options, Store, Time, shown};
 pub use worker::worker_name;

@@ -27,7 +27,10 @@ pub(crate) struct Statements {
 }
 
 /// Rows per statement: a few fixed shapes, so that the database's cache of prepared statements holds.
-const SHAPES: [usize; 4] = [200, 32, 4, 1];
+const SHAPES: [usize; 4] = [ROWS_PER_STATEMENT, 32, 4, 1];
+
+/// Most rows that one statement writes.
+pub const ROWS_PER_STATEMENT: usize = 200;
 
 /// Bytes of values that one statement should not exceed; a single row may.
 const CHUNK_BYTES: usize = 1 << 20;

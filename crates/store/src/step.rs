@@ -44,7 +44,8 @@ impl Store {
             tries += 1;
             unknown |= matches!(error, DbError::CommitUnknown(_));
             // A unique key that was taken meanwhile is found by the next try, which looks first.
-            let again = matches!(error, DbError::Busy(_) | DbError::Unique(_) | DbError::CommitUnknown(_));
+            let again =
+                matches!(error, DbError::Busy(_) | DbError::Stale(_) | DbError::Unique(_) | DbError::CommitUnknown(_));
             if !again || tries >= TRIES_MAX {
                 tell_end(step, unknown, &error);
                 return Err(error.into_ledger(step));

@@ -27,6 +27,15 @@ pub enum Durability {
     Normal,
 }
 
+/// What may be done with a database.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Access {
+    #[default]
+    Write,
+    /// Nothing is written, not even a worker slot: a replica will do.
+    Read,
+}
+
 /// Which clock leases and rows are dated by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
@@ -42,6 +51,7 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     pub failpoints: Failpoints,
     pub durability: Durability,
+    pub access: Access,
     pub time: Time,
     /// Connections to a server; on SQLite those that read, beside the one that writes.
     pub connections: u32,
@@ -59,6 +69,7 @@ impl Options {
             clock,
             failpoints: Failpoints::none(),
             durability: Durability::Full,
+            access: Access::Write,
             time: Time::Database,
             connections: 4,
             migrate: true,
@@ -88,13 +99,18 @@ pub(crate) struct Inner {
 
 impl Store {
     /// Opens the database (`postgres://…`, `mysql://…`, `:memory:`, a path or `sqlite:path`; a file is created), brings
-    /// its schema up to date and leases a worker slot.
+    /// its schema up to date and leases a worker slot. For reading it does neither.
     pub async fn open(place: &str, options: Options) -> Result<Arc<Store>, StoreError> {
         let wrong = |error: DbError| StoreError::Open { place: shown(place), message: error.message() };
         let db = Db::open(place, &options).await.map_err(wrong)?;
-        migrate::migrate(&db, migrate::list(db.dialect()), options.migrate).await?;
+        let migrates = options.migrate && options.access == Access::Write;
+        migrate::bring_up(&db, migrate::list(db.dialect()), migrates).await?;
         let owner = worker::worker_name(&options.worker, options.seed);
-        let slot = leased_slot(&db, &owner).await.map_err(|error| error.into_ledger("open"))?;
+        let slot = match options.access {
+            Access::Write => leased_slot(&db, &owner).await.map_err(|error| error.into_ledger("open"))?,
+            // No id of it is ever written.
+            Access::Read => 0,
+        };
         let inner = Inner {
             db,
             ids: Arc::new(IdGen::new(options.clock.clone(), slot)),
@@ -114,14 +130,16 @@ impl Store {
         self.inner.ids.clone()
     }
 
-    /// The newest migration of this build, which an open database has.
+    /// The newest migration of this build, which an open database has, whatever newer ones it has beside it.
     pub fn schema_version(&self) -> i64 {
         migrate::known(self.inner.db.dialect())
     }
 
     /// Gives the worker slot back and closes the connections. Steps after this open them again.
     pub async fn close(&self) {
-        if let Err(error) = worker::free(&self.inner.db, &self.inner.owner).await {
+        if self.inner.db.access() == Access::Write
+            && let Err(error) = worker::free(&self.inner.db, &self.inner.owner).await
+        {
             tracing::warn!("the worker slot was not given back: {}", error.message());
         }
         self.inner.db.close().await;

@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 
 use crate::cli::{DemoArgs, Faults, Global};
 use crate::clock::SystemClock;
+use crate::commands::demo_fleet;
 use crate::failure::{Exit, Failure};
+use crate::place::is_server;
 use crate::progress::{Progress, group};
 use crate::table;
-use crate::wiring::is_server;
 
 /// Harvests, then lets this much virtual time pass, so that the next round has something to read again.
 const ROUNDS: [Span; 3] = [Span::HOUR.times(12), Span::DAY.times(6), Span::ZERO];
@@ -24,6 +25,10 @@ const ROUNDS: [Span; 3] = [Span::HOUR.times(12), Span::DAY.times(6), Span::ZERO]
 pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
     let started = Instant::now();
     let (folder, _guard) = folder(args)?;
+    if let Some(executors) = args.executors {
+        let place = place(global, &folder)?.display().to_string();
+        return demo_fleet::run(global, args, &place, executors);
+    }
     let progress = Arc::new(Progress::new(global.quiet || global.json, Arc::new(SystemClock::start())));
     let mut plan = LabPlan::new(args.seed, args.records, place(global, &folder)?);
     plan.faults = level(args.faults);
@@ -46,13 +51,24 @@ pub fn run(global: &Global, args: &DemoArgs) -> Result<(), Failure> {
     if args.keep.is_some() {
         lab.keep(&folder).map_err(internal)?;
     }
-    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let rows: Vec<Value> = verdict.sources.iter().map(|source| row(source, &lab, &progress)).collect();
+    conclude(global, args, &rows, &verdict, started)
+}
+
+/// Shows what was found and judges it.
+pub fn conclude(
+    global: &Global,
+    args: &DemoArgs,
+    rows: &[Value],
+    verdict: &Verdict,
+    started: Instant,
+) -> Result<(), Failure> {
+    let elapsed_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let ok = verdict.ok && rows.iter().all(is_clean);
     if global.json {
         println!("{}", json!({ "ok": ok, "seed": args.seed, "elapsed_ms": elapsed_ms, "sources": rows }));
     } else {
-        show(&rows, &verdict, args, elapsed_ms, ok);
+        show(rows, verdict, args, elapsed_ms, ok);
     }
     match ok {
         true => Ok(()),
@@ -70,11 +86,11 @@ fn place(global: &Global, folder: &Path) -> Result<PathBuf, Failure> {
     Ok(place.into())
 }
 
-fn internal(message: String) -> Failure {
+pub fn internal(message: String) -> Failure {
     Failure::new(Exit::Internal, message)
 }
 
-fn level(faults: Faults) -> FaultLevel {
+pub fn level(faults: Faults) -> FaultLevel {
     match faults {
         Faults::None => FaultLevel::None,
         Faults::Mild => FaultLevel::Mild,
@@ -103,6 +119,18 @@ fn folder(args: &DemoArgs) -> Result<(PathBuf, Option<tempfile::TempDir>), Failu
 fn row(source: &SourceVerdict, lab: &Lab, progress: &Progress) -> Value {
     let tally = progress.tally(&source.source);
     let seen = Source::by_name(&source.source).map(|source| lab.counters(source));
+    let mut row = judged(source);
+    row["requests"] = seen.as_ref().map_or(tally.requests, |seen| seen.requests).into();
+    row["throttled"] = tally.throttled.into();
+    row["retries"] = tally.retries.into();
+    row["splits"] = tally.splits.into();
+    row["pages"] = tally.pages.into();
+    row["quarantined"] = source.quarantined.into();
+    row
+}
+
+/// What the checker says of a source.
+pub fn judged(source: &SourceVerdict) -> Value {
     let time = |micros: Option<i64>| micros.map(Timestamp::from_micros);
     json!({
         "source": source.source,
@@ -113,12 +141,6 @@ fn row(source: &SourceVerdict, lab: &Lab, progress: &Progress) -> Value {
         "outbox_duplicates": source.outbox_duplicates,
         "watermark": time(source.watermark),
         "watermark_truth": time(source.watermark_truth),
-        "requests": seen.as_ref().map_or(tally.requests, |seen| seen.requests),
-        "throttled": tally.throttled,
-        "retries": tally.retries,
-        "splits": tally.splits,
-        "pages": tally.pages,
-        "quarantined": source.quarantined,
     })
 }
 
@@ -144,7 +166,8 @@ fn show(rows: &[Value], verdict: &Verdict, args: &DemoArgs, elapsed_ms: u64, ok:
         "pages",
         "quarantined",
     ];
-    println!("{}", table::of_rows(rows, &columns));
+    let known: Vec<&str> = columns.into_iter().filter(|column| rows.iter().any(|row| !row[column].is_null())).collect();
+    println!("{}", table::of_rows(rows, &known));
     for finding in verdict.findings.iter().filter(|finding| finding.severity == patra_checker::Severity::Error).take(20)
     {
         println!("{} {}: {}", finding.check, finding.source, finding.message);

@@ -11,7 +11,7 @@ use crate::table;
 use crate::wiring::{Desk, plain};
 
 pub async fn run(global: &Global, command: &NounCommand) -> Result<(), Failure> {
-    let desk = Desk::open_to_look(global.database()).await?;
+    let desk = Desk::open_to_look(global).await?;
     let mut rows = Vec::new();
     for version in in_force(&desk).await? {
         let compiled = desk.planner().compile(&plain(&version.provenance, &version.channel)).await?;

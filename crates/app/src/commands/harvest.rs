@@ -13,13 +13,14 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Durability, Global, HarvestArgs};
 use crate::failure::{Exit, Failure};
 use crate::gate;
+use crate::place::is_server;
 use crate::progress::{Progress, group};
-use crate::wiring::{Desk, is_server};
+use crate::wiring::Desk;
 use crate::working::{default_workers, executor, run_workers, settings, stop_on_signals};
 
 pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
     install_crypto();
-    let desk = Desk::open(global.database(), durability(args.durability)).await?;
+    let desk = Desk::open_to_harvest(global.database(), durability(args.durability), workers(args)).await?;
     let source = desk.source_of(&args.source, &args.trigger.channel).await?;
     let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
     let plan = plan(&desk, &progress, &source, args).await?;
@@ -40,6 +41,10 @@ pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
         _ => Err(Failure::new(Exit::Incomplete, format!("the copy of {source} is not complete"))
             .hint(format!("`patra slice list --source {source} --status FAILED` names the windows and why"))),
     }
+}
+
+fn workers(args: &HarvestArgs) -> u16 {
+    args.workers.unwrap_or_else(default_workers)
 }
 
 fn durability(durability: Durability) -> patra_store::Durability {
@@ -84,8 +89,8 @@ async fn work(
     gate: Arc<dyn Gate>,
     stop: &CancellationToken,
 ) -> Result<(), Failure> {
-    let workers = args.workers.unwrap_or_else(default_workers);
-    let settings = settings(args.lease, workers);
+    let workers = workers(args);
+    let settings = settings(args.lease, workers.into());
     let executor = executor(desk, progress.clone(), settings, Some(source.to_owned()), stop, gate);
     run_workers(workers, |name| {
         let executor = executor.clone();

@@ -1,7 +1,6 @@
 //! `patra init`: a database with the built-in sources.
 
 use patra_core::ports::Registry;
-use patra_store::Durability;
 use serde_json::json;
 
 use crate::cli::Global;
@@ -9,7 +8,7 @@ use crate::failure::Failure;
 use crate::wiring::Desk;
 
 pub async fn run(global: &Global) -> Result<(), Failure> {
-    let desk = Desk::open(global.database(), Durability::Full).await?;
+    let desk = Desk::open(global.database()).await?;
     let mut sources: Vec<String> =
         desk.store.versions(None).await?.into_iter().map(|version| version.provenance).collect();
     sources.sort();

@@ -1,10 +1,12 @@
 //! One file per command.
 
 pub mod demo;
+pub mod demo_fleet;
 pub mod doctor;
 pub mod gate;
 pub mod harvest;
 pub mod init;
+pub mod migrate;
 pub mod nouns;
 pub mod operator;
 pub mod outbox;

@@ -16,7 +16,7 @@ const SLICES_LOOKED_AT: u32 = 1_000;
 const CURSORS_LOOKED_AT: u32 = 1_000;
 
 pub async fn run(global: &Global, noun: Noun, command: &NounCommand) -> Result<(), Failure> {
-    let desk = Desk::open_existing(global.database()).await?;
+    let desk = Desk::open_existing(global).await?;
     match command {
         NounCommand::List(args) => {
             let rows = desk.store.list(noun, &filter(args)?).await?;

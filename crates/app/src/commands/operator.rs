@@ -14,7 +14,7 @@ use crate::wiring::{Desk, actor};
 const PLANS_LOOKED_AT: u32 = 1_000;
 
 pub async fn cancel_task(global: &Global, args: &CancelArgs) -> Result<(), Failure> {
-    let desk = Desk::open_existing(global.database()).await?;
+    let desk = Desk::open_to_act(global).await?;
     let task = find(&desk, Noun::Task, "task", &args.id).await?;
     match desk.store.cancel_task(task, &act(&args.reason)).await? {
         Cancelled::Now => {
@@ -27,7 +27,7 @@ pub async fn cancel_task(global: &Global, args: &CancelArgs) -> Result<(), Failu
 }
 
 pub async fn cancel_plan(global: &Global, args: &CancelArgs) -> Result<(), Failure> {
-    let desk = Desk::open_existing(global.database()).await?;
+    let desk = Desk::open_to_act(global).await?;
     let plan = find(&desk, Noun::Plan, "plan", &args.id).await?;
     match desk.store.cancel_plan(plan, &act(&args.reason)).await? {
         0 => Err(Failure::new(Exit::Usage, format!("plan {plan} has ended before, nothing of it is open"))),
@@ -40,7 +40,7 @@ pub async fn cancel_plan(global: &Global, args: &CancelArgs) -> Result<(), Failu
 }
 
 pub async fn waive(global: &Global, args: &WaiveArgs) -> Result<(), Failure> {
-    let desk = Desk::open_existing(global.database()).await?;
+    let desk = Desk::open_to_act(global).await?;
     let plan = match &args.plan {
         Some(id) => find(&desk, Noun::Plan, "plan", id).await?,
         None => newest_harvest(&desk, &args.source).await?,

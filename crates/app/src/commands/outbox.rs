@@ -59,7 +59,11 @@ pub struct RepublishArgs {
 }
 
 pub async fn run(global: &Global, command: &OutboxCommand) -> Result<(), Failure> {
-    let desk = Desk::open_existing(global.database()).await?;
+    let reads = matches!(command, OutboxCommand::List { .. } | OutboxCommand::Reconcile { republish: false, .. });
+    let desk = match reads {
+        true => Desk::open_existing(global).await?,
+        false => Desk::open_to_act(global).await?,
+    };
     match command {
         OutboxCommand::List { status, source, limit } => {
             let status = status.as_ref().map(|status| status.to_ascii_uppercase());

@@ -16,8 +16,8 @@ use crate::wiring::{Apply, Desk, actor};
 pub async fn run(global: &Global, command: &RegistryCommand) -> Result<(), Failure> {
     let writes = matches!(command, RegistryCommand::Apply { .. } | RegistryCommand::Rollback { .. });
     let desk = match writes {
-        true => Desk::open(global.database(), patra_store::Durability::Full).await?,
-        false => Desk::open_to_look(global.database()).await?,
+        true => Desk::open(global.database()).await?,
+        false => Desk::open_to_look(global).await?,
     };
     match command {
         RegistryCommand::Apply { files, effective_from, channel, remark } => {

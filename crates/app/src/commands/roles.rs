@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use patra_engine::planner::{PlanError, Planned};
+use patra_engine::settings::Settings;
 use patra_source::install_crypto;
 use tokio_util::sync::CancellationToken;
 
@@ -18,20 +19,20 @@ use crate::wiring::Desk;
 use crate::working::{default_workers, executor, run_workers, settings, stop_on_signals};
 
 pub async fn run_executor(global: &Global, args: &ExecutorArgs) -> Result<(), Failure> {
-    let role = Role::start(global).await?;
+    let role = Role::start(global, args.workers).await?;
     role.work(args).await?;
     role.end().await
 }
 
 pub async fn run_planner(global: &Global, args: &PlannerArgs) -> Result<(), Failure> {
-    let role = Role::start(global).await?;
+    let role = Role::start(global, None).await?;
     role.plan(args).await?;
     role.end().await
 }
 
 /// Every role in one process.
 pub async fn run_all(global: &Global, args: &ServeAllArgs) -> Result<(), Failure> {
-    let role = Role::start(global).await?;
+    let role = Role::start(global, args.executor.workers).await?;
     tokio::try_join!(role.plan(&args.planner), role.work(&args.executor), role.relay(&args.target))?;
     role.end().await
 }
@@ -44,9 +45,9 @@ struct Role {
 }
 
 impl Role {
-    async fn start(global: &Global) -> Result<Role, Failure> {
+    async fn start(global: &Global, workers: Option<u16>) -> Result<Role, Failure> {
         install_crypto();
-        let desk = Desk::open(global.database(), patra_store::Durability::Full).await?;
+        let desk = Desk::open_role(global.database(), workers.unwrap_or_else(default_workers)).await?;
         let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
         Ok(Role { desk, progress, stop: stop_on_signals() })
     }
@@ -54,7 +55,7 @@ impl Role {
     /// Works on whatever is queued. A worker that cannot go on ends the others too.
     async fn work(&self, args: &ExecutorArgs) -> Result<(), Failure> {
         let workers = args.workers.unwrap_or_else(default_workers);
-        let settings = settings(args.lease, args.partition_max.unwrap_or(4).min(workers));
+        let settings = settings(args.lease, self.partition_max(args, workers).await?);
         let gate = gate::shared(&self.desk, args.redis.as_ref())?;
         let executor = executor(&self.desk, self.progress.clone(), settings, args.only.clone(), &self.stop, gate);
         self.progress.say(&format!("executing with {workers} workers"));
@@ -67,6 +68,18 @@ impl Role {
             }
         })
         .await
+    }
+
+    /// `C_max`; unless it is given, the workers are shared by the sources that were planned lately.
+    async fn partition_max(&self, args: &ExecutorArgs, workers: u16) -> Result<u32, Failure> {
+        if let Some(given) = args.partition_max {
+            return Ok(given.min(workers).into());
+        }
+        let sources = match args.only {
+            Some(_) => 1,
+            None => self.desk.sources_at_work().await?,
+        };
+        Ok(Settings::default().partition_share(workers, sources))
     }
 
     /// Asks for a plan of each source again and again.

@@ -61,7 +61,7 @@ pub async fn in_force(desk: &Desk) -> Result<Vec<StoredVersion>, Failure> {
 }
 
 async fn list(global: &Global) -> Result<(), Failure> {
-    let desk = Desk::open_to_look(global.database()).await?;
+    let desk = Desk::open_to_look(global).await?;
     let mut rows = Vec::new();
     for version in in_force(&desk).await? {
         let Some(whole) = desk.store.version(&version.provenance, version.version).await? else { continue };
@@ -85,7 +85,7 @@ async fn list(global: &Global) -> Result<(), Failure> {
 }
 
 async fn show(global: &Global, source: &str) -> Result<(), Failure> {
-    let desk = Desk::open_to_look(global.database()).await?;
+    let desk = Desk::open_to_look(global).await?;
     let now = desk.clock.now();
     let version = desk.store.version_at(source, "stable", now).await?.ok_or_else(|| unknown(source))?;
     if global.json {

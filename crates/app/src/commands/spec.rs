@@ -10,8 +10,10 @@ use crate::wiring::{Desk, looks_like_a_file};
 pub async fn run(global: &Global, command: &SpecCommand) -> Result<(), Failure> {
     let SpecCommand::Show { source, origin, trigger: args } = command;
     // A file is compiled as it stands and published nowhere: showing changes nothing.
-    let place = if looks_like_a_file(source) { ":memory:" } else { global.database() };
-    let desk = Desk::open_to_look(place).await?;
+    let desk = match looks_like_a_file(source) {
+        true => Desk::open(":memory:").await?,
+        false => Desk::open_to_look(global).await?,
+    };
     let source = desk.source_of(source, &args.channel).await?;
     let compiled = desk.planner().compile(&desk.trigger(&source, args).await?).await?;
     if !origin {

@@ -9,7 +9,7 @@ use crate::table;
 use crate::wiring::Desk;
 
 pub async fn run(global: &Global) -> Result<(), Failure> {
-    let desk = Desk::open_existing(global.database()).await?;
+    let desk = Desk::open_existing(global).await?;
     let now = desk.clock.now();
     let rows: Vec<Value> = by_source(desk.store.summary().await?)
         .iter()

@@ -40,7 +40,18 @@ fn status_and_doctor_say_how_things_are() {
     assert!(empty.out.contains("nothing has been harvested yet"), "{}", empty.out);
     let checks = desk.json(&["doctor"]);
     assert!(checks.as_array().unwrap().iter().any(|check| check["check"] == "database" && check["ok"] == true));
-    assert!(desk.patra(&["doctor"]).ended(0).out.contains("source crossref: compiles"));
+    let told = desk.patra(&["doctor"]).ended(0).out;
+    for text in [
+        "source crossref: compiles",
+        "(2 per core)",
+        "at most 4",
+        "70 % of the largest",
+        "200 rows",
+        "read PT30S",
+        "gzip",
+    ] {
+        assert!(told.contains(text), "`{text}` is not in:\n{told}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a person types wrong, and what they read then.
 
-use crate::support::Desk;
+use crate::support::{Desk, change};
 
 #[test]
 fn wrong_commands_and_options_end_with_two() {
@@ -82,22 +82,11 @@ fn databases_that_cannot_be_used_end_with_five() {
 fn a_database_of_a_newer_release_is_left_alone() {
     let desk = Desk::new();
     desk.patra(&["init"]).ended(0);
-    make_newer(&desk.path("patra.db"));
+    let newer = "INSERT INTO sys_schema_migration (version, name, checksum, applied_at, needs_version)
+                 SELECT 9999, name, checksum, applied_at, 9999 FROM sys_schema_migration LIMIT 1";
+    change(&desk.path("patra.db"), newer);
     let before = std::fs::read(desk.path("patra.db")).unwrap();
     let said = desk.patra(&["status"]).ended(5);
     said.complains(&["newer"]);
     assert_eq!(std::fs::read(desk.path("patra.db")).unwrap(), before);
-}
-
-/// As a later release would have left it.
-fn make_newer(path: &std::path::Path) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        use sqlx::{ConnectOptions, Connection, Executor};
-        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(path);
-        let mut connection = options.connect().await.unwrap();
-        let newer = "INSERT INTO sys_schema_migration SELECT 9999, name, checksum, applied_at FROM sys_schema_migration LIMIT 1";
-        connection.execute(newer).await.unwrap();
-        connection.close().await.unwrap();
-    });
 }

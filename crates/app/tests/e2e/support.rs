@@ -157,3 +157,14 @@ pub fn shipped(source: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     std::fs::read_to_string(root.join("sources").join(format!("{source}.yaml"))).unwrap()
 }
+
+/// Changes a database behind patra's back.
+pub fn change(path: &Path, sql: &'static str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        use sqlx::{ConnectOptions, Connection, Executor};
+        let mut connection = sqlx::sqlite::SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+        connection.execute(sql).await.unwrap();
+        connection.close().await.unwrap();
+    });
+}

@@ -16,23 +16,18 @@ pub const CLOCK_ERROR_MAX: Span = Span::from_millis(10);
 pub const LATE_MAX: Span = SLOT_LIFE.plus(CLOCK_ERROR_MAX);
 /// Slots drawn at once.
 pub const AHEAD_MAX: u32 = 16;
+/// Uses that are remembered; more would not change what is drawn.
+const USED_MAX: usize = 256;
 /// How much two clocks drift apart, in microseconds per second.
 const DRIFT: i64 = 200;
 
 /// Slots of one key, on our clock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Pool {
     slots: VecDeque<Slot>,
     expired: Vec<u64>,
-    /// How many to draw next time.
-    ahead: u32,
-    wasted: bool,
-}
-
-impl Default for Pool {
-    fn default() -> Pool {
-        Pool { slots: VecDeque::new(), expired: Vec::new(), ahead: 1, wasted: false }
-    }
+    /// When the last slots were used, newest last.
+    used: VecDeque<Timestamp>,
 }
 
 impl Pool {
@@ -44,10 +39,10 @@ impl Pool {
             }
             let slot = self.slots.pop_front()?;
             if now.since(slot.at) <= SLOT_LIFE {
+                self.count(now);
                 return Some(slot);
             }
             self.expired.push(slot.permit);
-            self.wasted = true;
         }
         None
     }
@@ -57,11 +52,28 @@ impl Pool {
         self.slots.front().map(|slot| slot.at)
     }
 
-    /// How many to ask for: more while all are used, fewer when some expired.
-    pub fn wanted(&mut self) -> u32 {
-        self.ahead = if self.wasted { (self.ahead / 2).max(1) } else { (self.ahead * 2).min(AHEAD_MAX) };
-        self.wasted = false;
-        self.ahead
+    fn count(&mut self, now: Timestamp) {
+        self.used.push_back(now);
+        if self.used.len() > USED_MAX {
+            self.used.pop_front();
+        }
+    }
+
+    /// How many to ask for: half of what is likely to be used within `horizon`. A slot that nobody uses is lost to
+    /// everyone, so a key that is seldom asked for is drawn one by one.
+    pub fn wanted(&mut self, now: Timestamp, horizon: Span) -> u32 {
+        while self.used.front().is_some_and(|used| now.since(*used) > Span::SECOND) {
+            self.used.pop_front();
+        }
+        let used = u32::try_from(self.used.len()).unwrap_or(AHEAD_MAX);
+        let share = u32::try_from(Span::SECOND.micros() / horizon.micros().max(1)).unwrap_or(1).max(1);
+        (used / share / 2).clamp(1, AHEAD_MAX)
+    }
+
+    /// Drops what was drawn; the places are handed back.
+    pub fn discard(&mut self) {
+        let dropped = self.slots.drain(..).map(|slot| slot.permit);
+        self.expired.extend(dropped);
     }
 
     pub fn add(&mut self, slots: impl IntoIterator<Item = Slot>) {
@@ -144,13 +156,23 @@ mod tests {
     }
 
     #[test]
-    fn more_is_drawn_ahead_while_all_of_it_is_used() {
+    fn as_much_is_drawn_ahead_as_is_used() {
         let mut pool = Pool::default();
-        let wanted: Vec<u32> = (0..6).map(|_| pool.wanted()).collect();
-        assert_eq!(wanted, [2, 4, 8, 16, 16, 16]);
-        pool.add([Slot { at: at(0), permit: 1 }]);
-        assert_eq!(pool.take(at(900)), None);
-        assert_eq!(pool.wanted(), 8);
+        assert_eq!(pool.wanted(at(0), Span::SECOND), 1, "nothing is known yet");
+        pool.add((0..12).map(|number| Slot { at: at(number * 20), permit: number as u64 }));
+        (0..12).for_each(|number| assert!(pool.take(at(number * 20)).is_some()));
+        assert_eq!(pool.wanted(at(240), Span::SECOND), 6);
+        assert_eq!(pool.wanted(at(240), Span::from_millis(250)), 1);
+        assert_eq!(pool.wanted(at(2_000), Span::SECOND), 1, "it was long ago");
+    }
+
+    #[test]
+    fn what_is_discarded_is_handed_back() {
+        let mut pool = Pool::default();
+        pool.add([1, 2].map(|permit| Slot { at: at(0), permit }));
+        pool.discard();
+        assert_eq!(pool.take(at(0)), None);
+        assert_eq!(pool.hand_back(), [1, 2]);
     }
 
     #[test]

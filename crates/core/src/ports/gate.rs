@@ -86,8 +86,15 @@ pub trait Gate: Send + Sync {
 pub struct GateMode {
     pub place: GatePlace,
     pub epoch: i64,
-    /// On the database clock.
+    /// On the database clock; 1970 for the place where the fleet began.
     pub since: Timestamp,
+}
+
+impl GateMode {
+    /// No other place has let requests through before.
+    pub fn is_first(&self) -> bool {
+        self.since == Timestamp::from_seconds(0)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

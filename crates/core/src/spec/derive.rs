@@ -7,6 +7,8 @@ use crate::spec::merge::Merged;
 use crate::spec::snapshot::Operation;
 use crate::time::Span;
 
+/// Of the largest page that a provider serves, where a definition does not say more.
+pub const PAGE_SHARE_PERCENT: u64 = 70;
 const PAGE_SIZE: u64 = 100;
 const LOOKBACK: Span = Span::HOUR;
 const HASH_BUCKETS: u32 = 128;
@@ -48,7 +50,7 @@ fn derive_namespace(merged: &mut Merged, operation: Operation) {
 
 fn derive_pagination(merged: &mut Merged) {
     let size = match merged.number("pagination.size_max") {
-        Some(cap) => (cap * 7 / 10).max(1),
+        Some(cap) => (cap * PAGE_SHARE_PERCENT / 100).max(1),
         None => PAGE_SIZE,
     };
     merged.derive("pagination.size", size.into(), "70 % of size_max, else 100");

@@ -27,6 +27,11 @@ const LOWER: [&str; 9] = [
     "blackbox",
 ];
 
+/// What holds at a path of the spec when nobody says anything.
+pub fn built_in_value(path: &str) -> Option<Json> {
+    built_in().into_iter().find(|(known, _)| *known == path).map(|(_, value)| value)
+}
+
 /// The built-in level: what holds when nobody says anything and it can be said without looking at other values.
 fn built_in() -> Vec<(&'static str, Json)> {
     vec![

@@ -14,6 +14,8 @@ pub mod sample;
 pub mod snapshot;
 
 pub use compile::{Compiled, compile};
+pub use derive::PAGE_SHARE_PERCENT;
+pub use merge::built_in_value;
 pub use origin::{Level, Origin};
 pub use overrides::TriggerOverrides;
 pub use review::{check_definition, specs_of};

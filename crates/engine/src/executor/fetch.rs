@@ -12,7 +12,7 @@ use super::Outside;
 use crate::notice::Notice;
 
 /// A permit older than this is not used any more.
-const PERMIT_FRESH: Span = Span::from_millis(250);
+const PERMIT_FRESH: Span = Span::from_millis(40);
 
 /// A page, with what it cost to get.
 pub(crate) struct Fetched {

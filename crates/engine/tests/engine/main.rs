@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
 mod bench;
+mod cached;
 mod ends;
 mod keeping;
 mod order;

@@ -81,6 +81,9 @@ impl HttpTransport {
     }
 }
 
+/// An idle connection to a source is kept for the next request so long.
+pub const KEEP_ALIVE: Duration = Duration::from_secs(60);
+
 fn build(profile: &Profile, roots: &[Certificate]) -> Result<Client, reqwest::Error> {
     let mut builder = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -88,7 +91,7 @@ fn build(profile: &Profile, roots: &[Certificate]) -> Result<Client, reqwest::Er
         .referer(false)
         .connect_timeout(profile.connect)
         .read_timeout(profile.read)
-        .pool_idle_timeout(Duration::from_secs(60))
+        .pool_idle_timeout(KEEP_ALIVE)
         .http1_max_headers(HEADERS_MAX)
         .http2_max_header_list_size(HEADER_BYTES_MAX)
         .tls_version_min(reqwest::tls::Version::TLS_1_2)

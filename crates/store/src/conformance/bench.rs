@@ -71,6 +71,8 @@ pub(super) struct Bench {
     pub clock: Arc<Hand>,
     pub once: Arc<Once>,
     drawn: AtomicU64,
+    /// Where the store was opened.
+    pub place: String,
     folder: Option<tempfile::TempDir>,
 }
 
@@ -104,7 +106,7 @@ impl Bench {
             ..Options::new(clock.clone() as Arc<dyn Clock>, 7)
         };
         let store = Store::open(&place, options).await.unwrap();
-        Bench { store, clock, once, drawn: AtomicU64::new(0), folder }
+        Bench { store, clock, once, drawn: AtomicU64::new(0), place, folder }
     }
 
     pub fn path(&self) -> Option<String> {

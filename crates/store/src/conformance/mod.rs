@@ -5,6 +5,7 @@ mod bench;
 mod hot;
 mod inspect;
 mod lease;
+mod migrate;
 mod open;
 mod operator;
 mod outbox;
@@ -153,6 +154,27 @@ every_backend! {
         every_noun_lists_and_shows,
         a_row_is_found_by_the_beginning_of_its_id,
         the_summary_counts_each_source,
+    ],
+}
+
+/// Behaviours of a place that several processes open.
+macro_rules! every_shared_backend {
+    ($($behaviours:tt)*) => {
+        ledger_conformance!(shared_file, Place::File, { $($behaviours)* });
+        ledger_conformance!(shared_postgres, Place::Postgres, { $($behaviours)* });
+        ledger_conformance!(shared_mysql, Place::Mysql, { $($behaviours)* });
+    };
+}
+
+every_shared_backend! {
+    migrate: [
+        a_build_works_on_a_schema_that_has_more_than_it_knows,
+        a_migration_beside_a_running_process_does_not_stop_it,
+        a_schema_that_needs_a_newer_build_is_refused,
+        a_dry_run_says_what_a_run_does_and_changes_nothing,
+        who_may_not_migrate_is_told_what_is_missing,
+        the_table_of_migrations_of_the_first_releases_is_kept,
+        what_is_opened_for_reading_is_not_written,
     ],
 }
 

@@ -33,18 +33,6 @@ async fn a_database_opened_again_keeps_everything() {
 }
 
 #[tokio::test]
-async fn a_database_newer_than_the_program_is_refused() {
-    let bench = Bench::open(Place::File).await;
-    let known = bench.store.schema_version();
-    bench.change("INSERT INTO sys_schema_migration VALUES (999, 'future', x'00', '')").await;
-    // Its checksum is nonsense too, but nothing of a newer database is looked at.
-    bench.change("UPDATE sys_schema_migration SET checksum = zeroblob(32) WHERE version = 999").await;
-    let refused = open(&bench, 8).await.err();
-    assert_eq!(refused, Some(StoreError::TooNew { found: 999, known }));
-    assert!(refused.unwrap().to_string().contains("use a newer build"));
-}
-
-#[tokio::test]
 async fn a_migration_changed_after_it_was_applied_is_refused() {
     let bench = Bench::open(Place::File).await;
     bench.change("UPDATE sys_schema_migration SET checksum = zeroblob(32) WHERE version = 2").await;

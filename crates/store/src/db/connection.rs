@@ -15,28 +15,32 @@ use sqlx::{
 use super::{gone, mysql, postgres, sqlite, wrong};
 use crate::dialect::Dialect;
 use crate::error::DbError;
-use crate::store::Durability;
+use crate::store::{Access, Options};
 use crate::value::{Row, Value};
 
 /// Where a database is and how to reach it.
 pub(super) enum Place {
     Sqlite(Box<SqliteConnectOptions>),
-    Postgres(Box<PgConnectOptions>),
-    Mysql(Box<MySqlConnectOptions>),
+    Postgres(Box<PgConnectOptions>, Access),
+    Mysql(Box<MySqlConnectOptions>, Access),
 }
 
 impl Place {
     /// Reads `postgres://…`, `mysql://…`, `mariadb://…`, `sqlite:path`, a plain path or `:memory:`.
-    pub fn parse(place: &str, durability: Durability) -> Result<Place, DbError> {
+    pub fn parse(place: &str, options: &Options) -> Result<Place, DbError> {
+        let access = options.access;
         let scheme = place.split_once("://").map(|(scheme, _)| scheme);
         match scheme {
-            Some("postgres" | "postgresql") => Ok(Place::Postgres(Box::new(postgres::options(place)?))),
-            Some("mysql") => Ok(Place::Mysql(Box::new(mysql::options(place)?))),
-            Some("mariadb") => Ok(Place::Mysql(Box::new(mysql::options(&place.replacen("mariadb", "mysql", 1))?))),
+            Some("postgres" | "postgresql") => Ok(Place::Postgres(Box::new(postgres::options(place)?), access)),
+            Some("mysql") => Ok(Place::Mysql(Box::new(mysql::options(place)?), access)),
+            Some("mariadb") => {
+                let place = place.replacen("mariadb", "mysql", 1);
+                Ok(Place::Mysql(Box::new(mysql::options(&place)?), access))
+            }
             _ => {
                 let path = place.strip_prefix("sqlite://").or_else(|| place.strip_prefix("sqlite:")).unwrap_or(place);
                 let path = (path != ":memory:").then_some(path);
-                Ok(Place::Sqlite(Box::new(sqlite::options(path, durability))))
+                Ok(Place::Sqlite(Box::new(sqlite::options(path, options.durability, access))))
             }
         }
     }
@@ -44,16 +48,18 @@ impl Place {
     pub fn dialect(&self) -> Dialect {
         match self {
             Place::Sqlite(_) => Dialect::Sqlite,
-            Place::Postgres(_) => Dialect::Postgres,
-            Place::Mysql(_) => Dialect::Mysql,
+            Place::Postgres(..) => Dialect::Postgres,
+            Place::Mysql(..) => Dialect::Mysql,
         }
     }
 
     pub async fn connect(&self) -> Result<Connection, DbError> {
         Ok(match self {
             Place::Sqlite(options) => Connection::Sqlite(Box::new(sqlite::connect(options).await?)),
-            Place::Postgres(options) => Connection::Postgres(Box::new(postgres::connect(options).await?)),
-            Place::Mysql(options) => Connection::Mysql(Box::new(mysql::connect(options).await?)),
+            Place::Postgres(options, access) => {
+                Connection::Postgres(Box::new(postgres::connect(options, *access).await?))
+            }
+            Place::Mysql(options, access) => Connection::Mysql(Box::new(mysql::connect(options, *access).await?)),
         })
     }
 }

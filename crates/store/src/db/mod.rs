@@ -20,7 +20,7 @@ use patra_core::time::{Span, Timestamp};
 use crate::dialect::{Begin, Dialect, Meaning};
 use crate::error::DbError;
 use crate::sql::{LIST_MAX, Rendered, Slot, Statements, list_shape, next_chunk, numbered};
-use crate::store::{Options, Time};
+use crate::store::{Access, Options, Time};
 use crate::value::{Row, Value};
 use connection::{Place, held};
 use pool::{Held, Pool};
@@ -36,6 +36,7 @@ pub(crate) struct Db {
 
 struct Shared {
     place: Place,
+    access: Access,
     statements: Arc<Statements>,
     writers: Arc<Pool>,
     readers: Arc<Pool>,
@@ -51,7 +52,7 @@ struct Shared {
 impl Db {
     pub async fn open(place: &str, options: &Options) -> Result<Db, DbError> {
         let memory = place.ends_with(":memory:");
-        let place = Place::parse(place, options.durability)?;
+        let place = Place::parse(place, options)?;
         let dialect = place.dialect();
         let (writers, readers) = match dialect {
             Dialect::Sqlite if memory => {
@@ -70,6 +71,7 @@ impl Db {
         Ok(Db {
             shared: Arc::new(Shared {
                 place,
+                access: options.access,
                 statements: Arc::new(Statements::new(dialect)),
                 writers,
                 readers,
@@ -87,7 +89,14 @@ impl Db {
         self.shared.statements.dialect()
     }
 
+    pub fn access(&self) -> Access {
+        self.shared.access
+    }
+
     pub async fn write(&self) -> Result<Tx, DbError> {
+        if self.shared.access == Access::Read {
+            return Err(DbError::Unavailable("the database was opened for reading only".into()));
+        }
         self.begin(&self.shared.writers, self.dialect().begin_write()).await
     }
 
@@ -156,7 +165,7 @@ pub(crate) struct Tx {
     statements: Arc<Statements>,
     schema: Arc<OnceLock<Arc<Schema>>>,
     now: Timestamp,
-    /// An I/O error was seen; the connection is not used again.
+    /// An I/O error or a stale statement was seen; the connection is not used again.
     broken: bool,
 }
 
@@ -310,14 +319,14 @@ impl Tx {
     async fn run(&mut self, rendered: &Rendered, values: Vec<Value>) -> Result<u64, DbError> {
         let connection = held(self.held.as_mut().and_then(Held::connection))?;
         let result = connection.execute(rendered.sql.clone(), values).await;
-        self.broken |= matches!(result, Err(DbError::Unavailable(_)));
+        self.broken |= matches!(result, Err(DbError::Unavailable(_) | DbError::Stale(_)));
         result
     }
 
     async fn fetch(&mut self, table: &'static str, sql: Arc<str>, values: Vec<Value>) -> Result<Vec<Row>, DbError> {
         let connection = held(self.held.as_mut().and_then(Held::connection))?;
         let result = connection.fetch(table, sql, values).await;
-        self.broken |= matches!(result, Err(DbError::Unavailable(_)));
+        self.broken |= matches!(result, Err(DbError::Unavailable(_) | DbError::Stale(_)));
         result
     }
 }
@@ -384,6 +393,7 @@ fn wrong(dialect: Dialect, error: &sqlx::Error) -> DbError {
     };
     match dialect.meaning(&code) {
         Meaning::Busy => DbError::Busy(message),
+        Meaning::Stale => DbError::Stale(message),
         Meaning::Unique => DbError::Unique(message),
         Meaning::Data => DbError::Data(message),
         Meaning::Unavailable => DbError::Unavailable(message),

@@ -12,6 +12,7 @@ use sqlx::{Arguments, Column, ConnectOptions, Decode, Executor, MySql, MySqlConn
 use super::wrong;
 use crate::dialect::Dialect;
 use crate::error::DbError;
+use crate::store::Access;
 use crate::value::Value;
 
 pub(super) const DIALECT: Dialect = Dialect::Mysql;
@@ -33,7 +34,7 @@ pub(super) fn options(url: &str) -> Result<MySqlConnectOptions, DbError> {
     Ok(options.statement_cache_capacity(STATEMENTS_MAX).disable_statement_logging())
 }
 
-pub(super) async fn connect(options: &MySqlConnectOptions) -> Result<MySqlConnection, DbError> {
+pub(super) async fn connect(options: &MySqlConnectOptions, access: Access) -> Result<MySqlConnection, DbError> {
     let refused = |error| wrong(DIALECT, &error);
     let mut connection = options.connect().await.map_err(refused)?;
     connection.execute(sqlx::raw_sql(SESSION)).await.map_err(refused)?;
@@ -43,14 +44,14 @@ pub(super) async fn connect(options: &MySqlConnectOptions) -> Result<MySqlConnec
             facts.push((name.to_lowercase(), value.clone()));
         }
     }
-    if fit(&facts)? {
+    if fit(&facts, access)? {
         connection.execute(sqlx::raw_sql(SESSION_MARIADB)).await.map_err(refused)?;
     }
     Ok(connection)
 }
 
 /// Refuses what the ledger cannot stand on; whether it is MariaDB.
-fn fit(facts: &[(String, String)]) -> Result<bool, DbError> {
+fn fit(facts: &[(String, String)], access: Access) -> Result<bool, DbError> {
     let fact = |name: &str| facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let refused = |message: String| Err(DbError::Unavailable(message));
     let version = fact("version").unwrap_or_default();
@@ -67,7 +68,7 @@ fn fit(facts: &[(String, String)]) -> Result<bool, DbError> {
     if fact("wsrep_on").is_some_and(|value| value.eq_ignore_ascii_case("on")) {
         return refused("this is a Galera cluster; with several writers it loses updates".into());
     }
-    if fact("read_only").is_some_and(|value| value.eq_ignore_ascii_case("on")) {
+    if access == Access::Write && fact("read_only").is_some_and(|value| value.eq_ignore_ascii_case("on")) {
         return refused("the server takes no writes (read_only)".into());
     }
     Ok(mariadb)
@@ -156,15 +157,23 @@ mod tests {
             [("version", version), ("tx_isolation", isolation), ("wsrep_on", wsrep)]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
         };
-        assert_eq!(fit(&facts("10.11.14-MariaDB-0+deb12u2", "READ-COMMITTED", "OFF")), Ok(true));
-        assert_eq!(fit(&facts("8.4.3", "READ-COMMITTED", "OFF")), Ok(false));
+        assert_eq!(fit(&facts("10.11.14-MariaDB-0+deb12u2", "READ-COMMITTED", "OFF"), Access::Write), Ok(true));
+        assert_eq!(fit(&facts("8.4.3", "READ-COMMITTED", "OFF"), Access::Write), Ok(false));
         for wrong in [
             facts("10.5.1-MariaDB", "READ-COMMITTED", "OFF"),
             facts("5.7.44", "READ-COMMITTED", "OFF"),
             facts("8.0.40", "REPEATABLE-READ", "OFF"),
             facts("10.11.14-MariaDB", "READ-COMMITTED", "ON"),
         ] {
-            assert!(fit(&wrong).is_err(), "{wrong:?}");
+            assert!(fit(&wrong, Access::Write).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_replica_will_do_for_reading_only() {
+        let replica = [("version", "10.11.14-MariaDB"), ("tx_isolation", "READ-COMMITTED"), ("read_only", "ON")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert!(fit(&replica, Access::Write).is_err());
+        assert_eq!(fit(&replica, Access::Read), Ok(true));
     }
 }

@@ -15,6 +15,7 @@ use sqlx::{
 use super::wrong;
 use crate::dialect::Dialect;
 use crate::error::DbError;
+use crate::store::Access;
 use crate::value::Value;
 
 pub(super) const DIALECT: Dialect = Dialect::Postgres;
@@ -37,16 +38,16 @@ pub(super) fn options(url: &str) -> Result<PgConnectOptions, DbError> {
     Ok(options.statement_cache_capacity(STATEMENTS_MAX).application_name("patra").disable_statement_logging())
 }
 
-pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, DbError> {
+pub(super) async fn connect(options: &PgConnectOptions, access: Access) -> Result<PgConnection, DbError> {
     let mut connection = options.connect().await.map_err(|error| wrong(DIALECT, &error))?;
     connection.execute(sqlx::raw_sql(SESSION)).await.map_err(|error| wrong(DIALECT, &error))?;
     let facts = sqlx::query(FACTS).fetch_one(&mut connection).await.map_err(|error| wrong(DIALECT, &error))?;
-    fit(&decode(&facts)?)?;
+    fit(&decode(&facts)?, access)?;
     Ok(connection)
 }
 
 /// Refuses what the ledger cannot stand on.
-fn fit(facts: &[Value]) -> Result<(), DbError> {
+fn fit(facts: &[Value], access: Access) -> Result<(), DbError> {
     let [Value::Int(version), Value::Text(isolation), Value::Int(standby)] = facts else {
         return Err(DbError::Unavailable("the server did not tell its version".into()));
     };
@@ -56,7 +57,7 @@ fn fit(facts: &[Value]) -> Result<(), DbError> {
     if isolation != "read committed" {
         return Err(DbError::Unavailable(format!("isolation is `{isolation}`, `read committed` was asked for")));
     }
-    if *standby != 0 {
+    if *standby != 0 && access == Access::Write {
         return Err(DbError::Unavailable("the server is a standby and takes no writes".into()));
     }
     Ok(())
@@ -138,5 +139,17 @@ fn value(raw: PgValueRef<'_>) -> Result<Value, BoxDynError> {
             Ok(Value::Time(Timestamp::from_micros(micros.saturating_add(EPOCH_MICROS))))
         }
         _ => <String as Decode<Postgres>>::decode(raw).map(Value::Text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standby_will_do_for_reading_only() {
+        let standby = [Value::Int(150_000), Value::Text("read committed".into()), Value::Int(1)];
+        assert!(fit(&standby, Access::Write).is_err());
+        assert_eq!(fit(&standby, Access::Read), Ok(()));
     }
 }

@@ -8,7 +8,7 @@ use sqlx::{Arguments, Column, ConnectOptions, Decode, Row as _, SqliteConnection
 use super::wrong;
 use crate::dialect::Dialect;
 use crate::error::DbError;
-use crate::store::Durability;
+use crate::store::{Access, Durability};
 use crate::value::Value;
 
 pub(super) const DIALECT: Dialect = Dialect::Sqlite;
@@ -25,17 +25,20 @@ const CACHE_KIB: &str = "-16384";
 const CHECKPOINT_PAGES: &str = "2000";
 
 /// How to open a file, or a database in memory for `None`.
-pub(super) fn options(path: Option<&str>, durability: Durability) -> SqliteConnectOptions {
+pub(super) fn options(path: Option<&str>, durability: Durability, access: Access) -> SqliteConnectOptions {
     let synchronous = match durability {
         Durability::Full => SqliteSynchronous::Full,
         Durability::Normal => SqliteSynchronous::Normal,
     };
-    let options = match path {
-        None => SqliteConnectOptions::new().in_memory(true),
-        Some(path) => SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Wal),
+    let options = match (path, access) {
+        (None, _) => SqliteConnectOptions::new().in_memory(true),
+        (Some(path), Access::Write) => {
+            let options = SqliteConnectOptions::new().filename(path).journal_mode(SqliteJournalMode::Wal);
+            options.create_if_missing(true)
+        }
+        (Some(path), Access::Read) => SqliteConnectOptions::new().filename(path).read_only(true),
     };
     options
-        .create_if_missing(true)
         .synchronous(synchronous)
         .busy_timeout(BUSY_TIMEOUT)
         .foreign_keys(false)

@@ -6,7 +6,7 @@ use std::path::Path;
 use patra_checker::{CheckInput, Database, Kind, ServedRow, TruthRow, Verdict};
 use patra_core::hash::Hash32;
 use patra_core::ports::{Inspect, ListFilter, Noun};
-use patra_sim::{Counters, Source};
+use patra_sim::{Counters, Source, World};
 
 use super::rules::rules_of;
 use super::{Lab, LabResult};
@@ -34,9 +34,7 @@ impl Lab {
             let compiled = self.runtime.block_on(self.planner().compile(&self.trigger(*source)));
             let spec = compiled.map_err(|error| error.to_string())?.spec;
             input.rules.push(rules_of(source.name(), &spec));
-            let world = self.world.lock();
-            input.truth.extend(world.truth_rows(source.name()).into_iter().map(truth_row));
-            input.served.extend(world.served(source.name()).iter().map(served_row));
+            add_seen(&mut input, &self.world.lock(), *source);
         }
         Ok(input)
     }
@@ -84,6 +82,12 @@ fn write_lines<T: serde::Serialize>(path: &Path, rows: &[T]) -> std::io::Result<
         file.write_all(b"\n")?;
     }
     file.flush()
+}
+
+/// What the world holds of a source and what it was asked for.
+pub fn add_seen(input: &mut CheckInput, world: &World, source: Source) {
+    input.truth.extend(world.truth_rows(source.name()).into_iter().map(truth_row));
+    input.served.extend(world.served(source.name()).iter().map(served_row));
 }
 
 fn truth_row(row: patra_sim::TruthRow) -> TruthRow {

@@ -28,6 +28,7 @@ use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use crate::clocks::Clocks;
+pub use judge::add_seen;
 pub use rules::{definition_of, rules_of};
 
 /// 2026-03-01T00:00:00Z, the first day of every laboratory's history.
