@@ -60,6 +60,7 @@ pub struct Case<'a> {
     pub end: i64,
     pub at_rest: bool,
     pub steady_clock: bool,
+    pub overlap_us: i64,
     /// Versions of each record in rising order.
     pub truth: BTreeMap<&'a str, Vec<Version<'a>>>,
     /// Requests in the order of arrival.
@@ -103,6 +104,7 @@ impl<'a> Case<'a> {
             end: input.end(),
             at_rest: input.at_rest,
             steady_clock: input.steady_clock,
+            overlap_us: input.overlap_us,
             truth,
             served,
             pages,
@@ -222,7 +224,9 @@ fn quarantine_of<'a>(dump: &'a Dump, rules: &SourceRules) -> Quarantined<'a> {
 }
 
 /// Joins committed batches to answers by the hash of the body. Of several equal answers the last one before the
-/// batch had it is meant; when the batch's own times cannot be believed, the last of all.
+/// batch had it is meant; when the batch's own times cannot be believed, the last of all. A process knows a server's
+/// clock only with the delay of its answers and dates its pages a little early: when the last answer before is older
+/// than the question, the one after it is meant.
 fn pages_of<'a>(
     dump: &'a Dump,
     rules: &SourceRules,
@@ -241,7 +245,10 @@ fn pages_of<'a>(
         let rows = hash.and_then(|hash| by_hash.get(&hash)).map_or(&[][..], Vec::as_slice);
         let had = batch.fetched_at.or(batch.committed_at).filter(|_| steady_clock).unwrap_or(i64::MAX);
         let before = rows.iter().rev().find(|row| row.at_us <= had);
-        CommittedPage { batch, served: before.or(rows.first()).copied() }
+        let in_time = before.filter(|row| batch.asked_at.is_none_or(|asked| row.at_us >= asked));
+        let committed = batch.committed_at.unwrap_or(had);
+        let after = rows.iter().find(|row| had < row.at_us && row.at_us <= committed);
+        CommittedPage { batch, served: in_time.or(after).or(before).or(rows.first()).copied() }
     })
     .collect()
 }

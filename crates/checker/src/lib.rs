@@ -37,6 +37,9 @@ use verdict::Findings;
 /// Opens a packed page body for the search for secrets; the checker itself knows no compression.
 pub type Unpack = fn(&[u8]) -> Option<Vec<u8>>;
 
+/// On a server an open transaction that stands still is ended after this long.
+pub const OVERLAP_US: i64 = 20_000_000;
+
 /// Where the ledger is.
 #[derive(Clone, Debug)]
 pub enum Database {
@@ -75,12 +78,16 @@ pub struct CheckInput {
     pub at_rest: bool,
     /// The database clock never jumped back, so its times order the rows.
     pub steady_clock: bool,
+    /// Rows carry the time at which their transaction began, and on a server transactions overlap: one may rest on
+    /// rows that seem to be younger by this much.
+    pub overlap_us: i64,
     pub unpack: Option<Unpack>,
 }
 
 impl CheckInput {
     /// An input without truth or log: only what the ledger says about itself is judged.
     pub fn new(database: Database) -> CheckInput {
+        let overlap_us = if matches!(database, Database::Server(_)) { OVERLAP_US } else { 0 };
         CheckInput {
             database,
             truth: Vec::new(),
@@ -91,6 +98,7 @@ impl CheckInput {
             end_us: None,
             at_rest: true,
             steady_clock: true,
+            overlap_us,
             unpack: None,
         }
     }

@@ -26,21 +26,28 @@ impl Store {
         F: Fn(Arc<Inner>) -> Fut + Send,
         Fut: Future<Output = Result<T, DbError>> + Send + 'static,
     {
-        let mut tries = 0;
+        let (mut tries, mut unknown) = (0, false);
         loop {
             // Checked here and not where ids are made: what counts is that none is written.
             if !self.inner.ids.is_live() && !SLOT_STEPS.contains(&step) {
                 return Err(LedgerError::SlotLost { slot: self.inner.ids.slot() });
             }
             let error = match spawned(body(self.inner.clone())).await {
-                Ok(value) => return Ok(value),
+                Ok(value) => {
+                    if unknown {
+                        tracing::info!(step, "the unknown commit of {step} is resolved: it has happened once");
+                    }
+                    return Ok(value);
+                }
                 Err(error) => error,
             };
             tries += 1;
+            unknown |= matches!(error, DbError::CommitUnknown(_));
             // A unique key that was taken meanwhile is found by the next try, which looks first.
             let again =
                 matches!(error, DbError::Busy(_) | DbError::Stale(_) | DbError::Unique(_) | DbError::CommitUnknown(_));
             if !again || tries >= TRIES_MAX {
+                tell_end(step, unknown, &error);
                 return Err(error.into_ledger(step));
             }
             tracing::warn!(step, tries, "the database did not take {step}: {}", error.message());
@@ -48,6 +55,19 @@ impl Store {
             let jitter = Span::from_micros((self.inner.spread() % 5_000) as i64);
             self.inner.clock.sleep(wait.plus(jitter)).await;
         }
+    }
+}
+
+/// Says what is seen here alone: a write that came too late, a commit of which nobody knows.
+fn tell_end(step: &'static str, unknown: bool, error: &DbError) {
+    match error {
+        DbError::Ledger(LedgerError::LeaseLost { task }) => {
+            tracing::warn!(step, task.id = %task, "task {task} has another holder: {step} was refused");
+        }
+        _ if unknown => {
+            tracing::warn!(step, "whether {step} was committed is left to the next look: {}", error.message());
+        }
+        _ => {}
     }
 }
 

@@ -27,9 +27,8 @@ enum Command {
     Servers,
     /// Records per second, share of a bare bulk upsert, cost of a page on a large ledger
     Bench(proofs::BenchArgs),
-    /// Proofs that take minutes
-    #[command(subcommand)]
-    Torture(proofs::TortureCommand),
+    /// Proofs that take minutes: a fleet in a storm, or one of the proofs below
+    Torture(proofs::TortureArgs),
 }
 
 fn main() -> ExitCode {
@@ -37,7 +36,7 @@ fn main() -> ExitCode {
         Command::Test(args) => check::run(&args),
         Command::Servers => servers::keep(),
         Command::Bench(args) => proofs::bench(&args),
-        Command::Torture(command) => proofs::torture(&command),
+        Command::Torture(args) => proofs::torture(&args),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -103,7 +103,14 @@ impl Role {
 
     /// A database that is away or a source that is paused is waited for; a wrong definition ends the planner at once.
     async fn plan_one(&self, source: &str, args: &PlannerArgs) -> Result<(), Failure> {
-        let trigger = self.desk.trigger(source, &args.trigger).await?;
+        let trigger = match self.desk.trigger(source, &args.trigger).await {
+            Ok(trigger) => trigger,
+            Err(away) if away.exit == Exit::Database => {
+                tracing::warn!("{source} was not planned, trying again later: {}", away.message);
+                return Ok(());
+            }
+            Err(failure) => return Err(failure),
+        };
         match self.desk.planner().plan(&trigger).await {
             Ok(Planned::Created { window, slices, .. }) => {
                 self.progress.say(&format!("{source}: {slices} slices over {window}"));

@@ -45,7 +45,8 @@ fn check_plan(case: &Case<'_>, plan: &Plan, namespaces: &[Namespace<'_>], findin
     if let Some(namespace) = namespaces.iter().find(|namespace| namespace.hash == plan.namespace) {
         // A plan leaves out what needs no reading: for HARVEST what is finished, else what is covered.
         let lookback = if namespace.operation == "HARVEST" { case.rules.lookback_us } else { 0 };
-        let known_at = if case.steady_clock { plan.created_at } else { i64::MAX };
+        let seen = plan.created_at.saturating_add(case.overlap_us);
+        let known_at = if case.steady_clock { seen } else { i64::MAX };
         let done = namespace.cover(case.rules.lag_us + lookback, known_at);
         told.holes.retain(|(from, to)| !done.holes(*from, *to).is_empty());
     }

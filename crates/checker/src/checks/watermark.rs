@@ -149,7 +149,8 @@ fn check_events(case: &Case<'_>, namespace: &Namespace<'_>, findings: &mut Findi
     let mut events = namespace.events.clone();
     events.sort_by_key(|event| (event.created_at, event.event_no));
     for event in events {
-        while let Some((_, from, to)) = news.next_if(|(known_at, ..)| *known_at <= event.created_at) {
+        let seen = event.created_at.saturating_add(case.overlap_us);
+        while let Some((_, from, to)) = news.next_if(|(known_at, ..)| *known_at <= seen) {
             cover.add(from, to);
         }
         let Some(moved_to) = event.new_instant else { continue };
@@ -228,7 +229,7 @@ fn check_reading_times(case: &Case<'_>, findings: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::{Planted, plant};
+    use crate::fixture::{Planted, good, plant, run};
 
     #[tokio::test]
     async fn a_watermark_past_a_gap_or_behind_the_proof_is_found() {
@@ -303,5 +304,26 @@ mod tests {
         crate::fixture::run(&input, crate::fixture::WAIVE_SECOND_QUARTER).await;
         let verdict = crate::check(&input).await;
         assert_eq!(verdict.errors("C4").count(), 0, "{:#?}", verdict.findings);
+    }
+
+    #[tokio::test]
+    async fn an_equal_answer_from_before_the_question_is_another_one() {
+        let mut input = good().await;
+        let last = input.served.len() - 1;
+        let earlier = crate::ServedRow { at_us: input.served[last].at_us - 20_000_000, ..input.served[last].clone() };
+        // After the page was dated and before it was committed.
+        input.served[last].at_us += 450_000;
+        input.served.insert(0, earlier);
+        let verdict = crate::check(&input).await;
+        assert_eq!(verdict.errors("C4").count(), 0, "{:#?}", verdict.findings);
+    }
+
+    #[tokio::test]
+    async fn on_a_server_an_event_may_rest_on_a_slice_whose_transaction_began_later() {
+        let mut input = good().await;
+        run(&input, "UPDATE ing_plan_slice SET updated_at = '2023-11-14T22:16:59.000000Z' WHERE id = 16").await;
+        assert_eq!(crate::check(&input).await.errors("C4").count(), 1);
+        input.overlap_us = crate::OVERLAP_US;
+        assert_eq!(crate::check(&input).await.errors("C4").count(), 0);
     }
 }

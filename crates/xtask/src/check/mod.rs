@@ -50,21 +50,24 @@ fn lints() -> Result<bool> {
     passed(cargo().args(lints))
 }
 
+/// The short version of the torture is among the tests, which all other builds of this program leave out.
+const PROOFS: [&str; 2] = ["--features", "xtask/proofs"];
+
 /// All tests, with nextest where it is installed; it leaves out the examples in the documentation.
 fn tests(sqlite: bool, tally: &mut Tally) -> Result<bool> {
     let mut look = |line: &str| tally.read(line);
     // Built first, so that the servers do not wait for the compiler.
-    if !passed(cargo().args(["test", "--workspace", "--no-run", "--quiet"]))? {
+    if !passed(cargo().args(["test", "--workspace", "--no-run", "--quiet"]).args(PROOFS))? {
         return Ok(false);
     }
     let servers = if sqlite { None } else { Some(Servers::start(&Kind::ALL)?) };
     let environment = servers.as_ref().map(Servers::environment).unwrap_or_default();
     if !has_nextest() {
         let tests = ["test", "--workspace", "--no-fail-fast"];
-        return watched(cargo().args(tests).envs(environment), Stream::Out, look);
+        return watched(cargo().args(tests).args(PROOFS).envs(environment), Stream::Out, look);
     }
     let nextest = ["nextest", "run", "--workspace", "--no-fail-fast", "--color", "never"];
-    let ok = watched(cargo().args(nextest).envs(environment), Stream::Err, &mut look)?;
+    let ok = watched(cargo().args(nextest).args(PROOFS).envs(environment), Stream::Err, &mut look)?;
     Ok(watched(cargo().args(["test", "--workspace", "--doc", "--no-fail-fast"]), Stream::Out, &mut look)? && ok)
 }
 

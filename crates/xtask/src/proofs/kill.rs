@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::KillArgs;
 use super::judge::{block_on, count, doubled, now_us, verdict};
 use super::pages::{Kill, fetched_again};
+use super::random::Random;
 use super::rig::{Harvest, SOURCES, Sim};
 
 /// Fast enough that at any moment pages are on their way, slow enough that a harvest lasts for several kills.
@@ -32,7 +33,7 @@ pub fn run(args: &KillArgs) -> Result<bool> {
         true => SOURCES.to_vec(),
         false => args.source.iter().map(String::as_str).collect(),
     };
-    let mut random = Random(args.seed);
+    let mut random = Random::new(args.seed);
     let mut rows = Vec::new();
     let (mut left, mut round) = (args.kills, 0);
     while left > 0 {
@@ -193,17 +194,4 @@ fn line(row: &Value) -> String {
         number("seconds"),
         if row["ok"] == true { "ok" } else { "FAILED" },
     )
-}
-
-/// SplitMix64: the same seed gives the same moments.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
 }

@@ -11,14 +11,18 @@ mod memory;
 #[cfg(feature = "proofs")]
 mod pages;
 #[cfg(feature = "proofs")]
+mod random;
+#[cfg(feature = "proofs")]
 mod rig;
 #[cfg(feature = "proofs")]
 mod scene;
 #[cfg(feature = "proofs")]
 mod sweep;
+#[cfg(feature = "proofs")]
+mod torture;
 
-use anyhow::Result;
-use clap::{Args, Subcommand};
+use anyhow::{Context, Result};
+use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Clone, Debug, Args)]
 pub struct BenchArgs {
@@ -34,6 +38,39 @@ pub struct BenchArgs {
     /// Rows of the large ledger
     #[arg(long, default_value_t = 2_000_000)]
     pub large: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct TortureArgs {
+    #[command(subcommand)]
+    pub command: Option<TortureCommand>,
+    #[command(flatten)]
+    pub fleet: FleetArgs,
+}
+
+/// The database of a tortured fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Backend {
+    Sqlite,
+    Postgres,
+    Mariadb,
+}
+
+/// A whole fleet under kills, zombies, server restarts and a broken network.
+#[derive(Clone, Debug, Args)]
+pub struct FleetArgs {
+    /// The database of the fleet
+    #[arg(long, value_enum)]
+    pub backend: Option<Backend>,
+    /// Length of the storm
+    #[arg(long, default_value_t = 10.0)]
+    pub minutes: f64,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Keep the ledger, the truth, the request log and all logs here
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<std::path::PathBuf>,
 }
 
 #[derive(Clone, Debug, Subcommand)]
@@ -93,12 +130,17 @@ pub fn bench(args: &BenchArgs) -> Result<bool> {
 }
 
 #[cfg(feature = "proofs")]
-pub fn torture(command: &TortureCommand) -> Result<bool> {
-    match command {
-        TortureCommand::Kill(args) => kill::run(args),
-        TortureCommand::Memory(args) => memory::run(args),
-        TortureCommand::Sweep(args) => sweep::run(args),
+pub fn torture(args: &TortureArgs) -> Result<bool> {
+    match &args.command {
+        Some(TortureCommand::Kill(args)) => kill::run(args),
+        Some(TortureCommand::Memory(args)) => memory::run(args),
+        Some(TortureCommand::Sweep(args)) => sweep::run(args),
+        None => torture::run(&args.fleet, backend(&args.fleet)?),
     }
+}
+
+fn backend(args: &FleetArgs) -> Result<Backend> {
+    args.backend.context("no database to torture; name one with `--backend sqlite`, `postgres` or `mariadb`")
 }
 
 #[cfg(not(feature = "proofs"))]
@@ -107,10 +149,11 @@ pub fn bench(_: &BenchArgs) -> Result<bool> {
 }
 
 #[cfg(not(feature = "proofs"))]
-pub fn torture(command: &TortureCommand) -> Result<bool> {
-    match command {
-        TortureCommand::Sweep(_) => again(Build::Strikable),
-        TortureCommand::Kill(_) | TortureCommand::Memory(_) => again(Build::Release),
+pub fn torture(args: &TortureArgs) -> Result<bool> {
+    match &args.command {
+        Some(TortureCommand::Sweep(_)) => again(Build::Strikable),
+        Some(TortureCommand::Kill(_) | TortureCommand::Memory(_)) => again(Build::Release),
+        None => backend(&args.fleet).and_then(|_| again(Build::Plain)),
     }
 }
 
@@ -119,7 +162,9 @@ pub fn torture(command: &TortureCommand) -> Result<bool> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Build {
     Release,
-    /// Plain builds, whose assertions are on, with and without failpoints.
+    /// As the tests are built: assertions are on.
+    Plain,
+    /// Plain builds with and without failpoints.
     Strikable,
 }
 
@@ -127,7 +172,6 @@ enum Build {
 #[cfg(not(feature = "proofs"))]
 fn again(build: Build) -> Result<bool> {
     use crate::shell::{cargo, passed};
-    use anyhow::Context;
     let here = std::env::current_exe()?;
     let target = here.ancestors().nth(2).context("this program is not in a target folder")?;
     let folder = target.join(if build == Build::Release { "release" } else { "debug" });

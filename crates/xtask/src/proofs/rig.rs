@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
+use crate::servers::bound;
 use crate::shell::root;
 
 /// Days of history in every simulated world.
@@ -15,11 +16,12 @@ pub const DAYS: u32 = 10;
 /// The seven simulated sources; together they page in every way there is.
 pub const SOURCES: [&str; 7] = ["crossref", "pubmed", "oai-pmh", "doaj", "datacite", "openfda", "timefeed"];
 
-/// The `patra` that was built beside this program.
+/// The `patra` that was built beside this program; tests lie one folder deeper.
 pub fn patra() -> Result<PathBuf> {
-    let path = std::env::current_exe()?.with_file_name("patra");
-    ensure!(path.exists(), "{} is not built", path.display());
-    Ok(path)
+    let here = std::env::current_exe()?;
+    let folders = here.ancestors().skip(1).take(2);
+    let found = folders.map(|folder| folder.join("patra")).find(|path| path.is_file());
+    found.context("patra is not built")
 }
 
 /// The same program with failpoints that can be struck.
@@ -38,8 +40,13 @@ pub struct Sim {
 impl Sim {
     /// Starts it and waits until it says where it listens.
     pub fn start(args: &[String]) -> Result<Sim> {
-        let mut command = Command::new(patra()?);
-        command.args(["sim", "serve", "--json", "--listen", "127.0.0.1:0", "--days", &DAYS.to_string()]).args(args);
+        Sim::start_days(args, DAYS)
+    }
+
+    /// With another length of history.
+    pub fn start_days(args: &[String], days: u32) -> Result<Sim> {
+        let mut command = bound(&patra()?, None);
+        command.args(["sim", "serve", "--json", "--listen", "127.0.0.1:0", "--days", &days.to_string()]).args(args);
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let mut line = String::new();
         let out = child.stdout.take().context("the simulators have no output")?;
@@ -79,6 +86,7 @@ pub struct Harvest {
     pub definition: PathBuf,
     pub database: PathBuf,
     pub address: String,
+    pub days: u32,
     pub set: Vec<String>,
     pub more: Vec<String>,
 }
@@ -96,6 +104,7 @@ impl Harvest {
             definition,
             database,
             address: address.to_owned(),
+            days: DAYS,
             set: Vec::new(),
             more: Vec::new(),
         })
@@ -124,7 +133,7 @@ impl Harvest {
             "--contact".into(),
             "xtask@example.org".into(),
             "--since".into(),
-            since(),
+            since_days(self.days),
         ];
         args.extend(self.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
         args
@@ -149,15 +158,15 @@ impl Harvest {
 }
 
 /// Before the first record of any world, and the same all day: a harvest that is taken up again must ask the same.
-fn since() -> String {
+pub fn since_days(days: u32) -> String {
     #[expect(clippy::disallowed_methods, reason = "the simulators date their history back from the machine's clock")]
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    let days = i64::try_from(now.as_secs() / 86_400).unwrap_or(0) - i64::from(DAYS) - 2;
-    patra_core::time::Timestamp::from_seconds(days * 86_400).to_string()
+    let first = i64::try_from(now.as_secs() / 86_400).unwrap_or(0) - i64::from(days) - 2;
+    patra_core::time::Timestamp::from_seconds(first * 86_400).to_string()
 }
 
 /// The definition with its `rate` block replaced.
-fn with_rate(text: &str, rate: &str) -> String {
+pub fn with_rate(text: &str, rate: &str) -> String {
     let mut lines = Vec::new();
     let mut inside = false;
     for line in text.lines() {

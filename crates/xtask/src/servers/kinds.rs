@@ -89,8 +89,8 @@ impl Kind {
                 let install = install::program("mariadb-install-db").context("mariadb-install-db is missing")?;
                 let options = ["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"];
                 run(place.program(&install).args(options).arg(format!("--datadir={}", data.display())))?;
-                let user = "CREATE USER patra@'127.0.0.1' IDENTIFIED BY 'patra';\n\
-                    GRANT ALL ON *.* TO patra@'127.0.0.1' WITH GRANT OPTION;\nCREATE DATABASE patra;\n";
+                let user = "CREATE USER IF NOT EXISTS patra@'127.0.0.1' IDENTIFIED BY 'patra';\n\
+                    GRANT ALL ON *.* TO patra@'127.0.0.1' WITH GRANT OPTION;\nCREATE DATABASE IF NOT EXISTS patra;\n";
                 Ok(fs::write(place.home.join("init.sql"), user)?)
             }
             Kind::Redis | Kind::Nats => Ok(()),
@@ -102,14 +102,14 @@ impl Kind {
         let (home, port) = (&place.home, place.port);
         let shown = |name: &str| home.join(name).display().to_string();
         match self {
-            // Nothing here must survive a power cut.
+            // Nothing here must survive a power cut; what was committed survives the end of the process.
             Kind::Postgres => command.args(["-D", &shown("data"), "-p", &port.to_string(), "-k", ""]).args([
                 "-c",
                 "listen_addresses=127.0.0.1",
                 "-c",
                 "fsync=off",
                 "-c",
-                "max_connections=200",
+                "max_connections=300",
             ]),
             Kind::Mysql => command.arg("--no-defaults").args([
                 format!("--datadir={}", shown("data")),
@@ -118,10 +118,10 @@ impl Kind {
                 format!("--pid-file={}", shown("pid")),
                 format!("--init-file={}", shown("init.sql")),
                 "--bind-address=127.0.0.1".into(),
-                "--innodb-flush-log-at-trx-commit=0".into(),
+                "--innodb-flush-log-at-trx-commit=2".into(),
                 "--innodb-fast-shutdown=2".into(),
                 "--innodb-file-per-table=0".into(),
-                "--max-connections=300".into(),
+                "--max-connections=400".into(),
             ]),
             Kind::Redis => command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]),
             Kind::Nats => command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd", &shown("data")]),

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+#[cfg(feature = "proofs")]
+pub use install::missing as install_missing;
 pub use kinds::Kind;
 
 /// A server on a slow, busy machine is given this long to answer.
@@ -34,7 +36,7 @@ impl Servers {
         let mut running = Vec::new();
         for kind in kinds {
             let server = Server::start(*kind, folder.path())?;
-            println!("{} listens on 127.0.0.1:{}", kind.name(), server.port);
+            println!("{} listens on 127.0.0.1:{}", kind.name(), server.place.port);
             running.push(server);
         }
         Ok(Servers { running, _folder: folder })
@@ -58,7 +60,7 @@ pub fn keep() -> Result<bool> {
 }
 
 /// In memory where the system offers it: these databases need not outlive the tests.
-fn folder() -> Result<TempDir> {
+pub fn folder() -> Result<TempDir> {
     let memory = Path::new("/dev/shm");
     let folder = match tempfile::Builder::new().prefix("patra-test-").tempdir_in(memory) {
         Ok(folder) => folder,
@@ -69,15 +71,16 @@ fn folder() -> Result<TempDir> {
     Ok(folder)
 }
 
-/// One server process.
-struct Server {
+/// One server process. It can be ended in any way and started again at the same place.
+pub struct Server {
     kind: Kind,
-    port: u16,
+    place: Place,
+    log: PathBuf,
     child: Child,
 }
 
 impl Server {
-    fn start(kind: Kind, folder: &Path) -> Result<Server> {
+    pub fn start(kind: Kind, folder: &Path) -> Result<Server> {
         let home = folder.join(kind.name());
         fs::create_dir(&home)?;
         let user = install::is_root().then(|| kind.user()).flatten();
@@ -86,25 +89,63 @@ impl Server {
         }
         let place = Place { home, port: free_port()?, user };
         kind.prepare(&place)?;
-        let log = fs::File::create(folder.join(format!("{}.log", kind.name())))?;
-        let mut command = kind.command(&place)?;
-        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().with_context(|| format!("cannot start {}", kind.name()))?;
-        let mut server = Server { kind, port: place.port, child };
-        server.wait_until_it_answers(folder)?;
+        let log = folder.join(format!("{}.log", kind.name()));
+        let child = spawned(kind, &place, &log)?;
+        let mut server = Server { kind, place, log, child };
+        server.wait_until_it_answers()?;
         Ok(server)
     }
 
-    fn url(&self) -> String {
-        self.kind.url(self.port)
+    pub fn url(&self) -> String {
+        self.kind.url(self.place.port)
     }
 
-    fn wait_until_it_answers(&mut self, folder: &Path) -> Result<()> {
+    #[cfg(feature = "proofs")]
+    pub fn port(&self) -> u16 {
+        self.place.port
+    }
+
+    /// Sends a signal by its name: `-KILL`, `-STOP`.
+    #[cfg(feature = "proofs")]
+    pub fn signal(&self, signal: &str) -> Result<()> {
+        run(Command::new("kill").args([signal, &self.child.id().to_string()]))
+    }
+
+    /// Waits until the process is gone after a signal; what does not listen is killed.
+    pub fn wait_until_gone(&mut self) -> Result<()> {
         let started = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() || !self.kind.is_ready(self.port) {
+        while started.elapsed() < STOP_MAX {
+            if self.child.try_wait()?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Starts a server that is gone again, with what it has on its disk.
+    #[cfg(feature = "proofs")]
+    pub fn start_again(&mut self) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            self.child = spawned(self.kind, &self.place, &self.log)?;
+            match self.wait_until_it_answers() {
+                Ok(()) => return Ok(()),
+                // Children of one that was killed may hold its memory and its port for a moment.
+                Err(error) if started.elapsed() > START_MAX => return Err(error),
+                Err(_) => std::thread::sleep(Duration::from_millis(100)),
+            }
+        }
+    }
+
+    fn wait_until_it_answers(&mut self) -> Result<()> {
+        let started = Instant::now();
+        let port = self.place.port;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() || !self.kind.is_ready(port) {
             if self.child.try_wait()?.is_some() || started.elapsed() > START_MAX {
-                let log = folder.join(format!("{}.log", self.kind.name()));
-                bail!("{} did not start:\n{}", self.kind.name(), fs::read_to_string(log).unwrap_or_default());
+                bail!("{} did not start:\n{}", self.kind.name(), fs::read_to_string(&self.log).unwrap_or_default());
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -112,19 +153,23 @@ impl Server {
     }
 }
 
+fn spawned(kind: Kind, place: &Place, log: &Path) -> Result<Child> {
+    let log = fs::File::options().create(true).append(true).open(log)?;
+    let mut command = kind.command(place)?;
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command.spawn().with_context(|| format!("cannot start {}", kind.name()))
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
-        let asked = Command::new("kill").args([self.kind.stop_signal(), &self.child.id().to_string()]).status();
-        let started = Instant::now();
-        while asked.is_ok() && started.elapsed() < STOP_MAX {
-            if matches!(self.child.try_wait(), Ok(Some(_))) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
         }
-        // It does not listen.
-        self.child.kill().ok();
-        self.child.wait().ok();
+        // One that stands still hears no other signal.
+        for signal in ["-CONT", self.kind.stop_signal()] {
+            run(Command::new("kill").args([signal, &self.child.id().to_string()])).ok();
+        }
+        self.wait_until_gone().ok();
     }
 }
 
@@ -139,22 +184,22 @@ pub(crate) struct Place {
 impl Place {
     /// A program to be run by the server's user.
     fn program(&self, program: &Path) -> Command {
-        match self.user {
-            Some(user) => {
-                // It becomes the program itself, so that the process we know is the server.
-                let mut command = Command::new("setpriv");
-                command.args([&format!("--reuid={user}"), &format!("--regid={user}"), "--init-groups", "--"]);
-                command.arg(program);
-                command.current_dir(&self.home);
-                command
-            }
-            None => {
-                let mut command = Command::new(program);
-                command.current_dir(&self.home);
-                command
-            }
-        }
+        let mut command = bound(program, self.user);
+        command.current_dir(&self.home);
+        command
     }
+}
+
+/// A program that does not outlive this one, even if we are killed. `setpriv` becomes the program itself, so that the
+/// process we know is the server.
+pub fn bound(program: &Path, user: Option<&str>) -> Command {
+    let Some(setpriv) = install::program("setpriv") else { return Command::new(program) };
+    let mut command = Command::new(setpriv);
+    if let Some(user) = user {
+        command.args([&format!("--reuid={user}"), &format!("--regid={user}"), "--init-groups"]);
+    }
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
 }
 
 fn free_port() -> Result<u16> {

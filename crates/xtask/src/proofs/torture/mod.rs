@@ -1,0 +1,167 @@
+//! Torture: a whole fleet of real processes is killed, stopped and cut off from its servers for minutes, then left in
+//! peace; what it has made must be equal to the truth (FM-3 to FM-6, FM-8, FM-9, FM-16).
+//!
+//! ```text
+//! world, servers, fleet --> storm (deeds of the adversary, faults of the proxy) --> quiet --> judge --> report
+//! ```
+//! Everything that was started here ends with this program, however it ends.
+
+mod adversary;
+mod faults;
+mod fleet;
+mod holders;
+mod ledger;
+mod logs;
+mod places;
+mod proxy;
+mod quiet;
+mod report;
+mod size;
+mod storm;
+mod stream;
+mod world;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use patra_checker::{CheckInput, Database, OVERLAP_US, Severity, Verdict, read_jsonl};
+
+use self::adversary::deeds;
+use self::fleet::{Fleet, Role};
+use self::places::Places;
+use self::report::Report;
+use self::size::{LEASE, Size};
+use self::world::World;
+use super::judge::{block_on, doubled, now_us};
+use super::kill::folder;
+use super::{Backend, FleetArgs};
+
+/// Tasks that one process runs at a time.
+const WORKERS: &str = "2";
+/// How often each planner looks at every source.
+const PLAN_EVERY: &str = "PT3S";
+/// The fleet works this long before the storm begins.
+const WARM_UP: Duration = Duration::from_secs(3);
+
+pub fn run(args: &FleetArgs, backend: Backend) -> Result<bool> {
+    storm::watch_signals();
+    let (folder, _guard) = folder(args.keep.as_deref())?;
+    let report = tortured(backend, &Size::full(args.minutes), args.seed, &folder)?;
+    println!("{}", report.table());
+    println!("{}", report.json());
+    Ok(report.ok())
+}
+
+/// The whole proof, in a folder that keeps what it leaves behind.
+fn tortured(backend: Backend, size: &Size, seed: u64, folder: &Path) -> Result<Report> {
+    let begun = Instant::now();
+    let logs = folder.join("logs");
+    std::fs::create_dir_all(&logs)?;
+    let mut places = Places::start(backend, seed)?;
+    let world = World::start(size, seed, folder)?;
+    world.apply(&places.ledger())?;
+    let mut fleet = enlisted(size, &places, &world, &logs)?;
+    println!("{} processes on {}, {} records", fleet.starts, backend.name(), size.records);
+    let warm = Instant::now();
+    while warm.elapsed() < WARM_UP {
+        storm::tick(&mut fleet, &mut places)?;
+    }
+    let done = storm::rage(&mut fleet, &mut places, &deeds(seed, size, backend), size.storm)?;
+    println!("the storm is over; the fleet finishes its work");
+    let rested = quiet::rest(&mut fleet, &mut places, &world)?;
+    let copy = folder.join("ledger.db");
+    ledger::copy(&places.ledger(), &copy)?;
+    let streamed = stream::streamed(&places.broker(), &copy)?;
+    let verdict = verdict(&copy, world, &places)?;
+    let holders = holders::holders(&copy, &fleet.strikes, &places.away)?;
+    Ok(Report {
+        backend,
+        seed,
+        size: size.clone(),
+        proxied: report::Proxied::of(places.proxy()),
+        done,
+        rested,
+        double_commits: doubled(&copy)?,
+        streamed,
+        verdict,
+        holders,
+        said: logs::said(&logs)?,
+        fallen: fleet.fallen.clone(),
+        starts: fleet.starts,
+        seconds: begun.elapsed().as_secs_f64(),
+    })
+}
+
+fn enlisted(size: &Size, places: &Places, world: &World, logs: &Path) -> Result<Fleet> {
+    let mut fleet = Fleet::default();
+    let of = |role: Role, more: &[&str]| -> Vec<String> {
+        let database = places.ledger_of_the_fleet();
+        let args = [role.name(), "-v", "--database", database.as_str()];
+        args.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
+    };
+    for _ in 0..size.planners {
+        let mut args = of(Role::Planner, &["--every", PLAN_EVERY]);
+        args.extend(world.trigger());
+        fleet.enlist(Role::Planner, args, logs)?;
+    }
+    let (redis, lease) = (places.redis(), LEASE.as_secs().to_string());
+    for _ in 0..size.executors {
+        let args = of(Role::Executor, &["--workers", WORKERS, "--lease", &lease, "--redis", &redis]);
+        fleet.enlist(Role::Executor, args, logs)?;
+    }
+    for _ in 0..size.relays {
+        fleet.enlist(Role::Relay, of(Role::Relay, &["--nats", &places.broker()]), logs)?;
+    }
+    Ok(fleet)
+}
+
+/// What the checker says of the copy; the simulators end first, because they write their truth then.
+fn verdict(copy: &Path, world: World, places: &Places) -> Result<Verdict> {
+    let rules = world.rules(&places.ledger())?;
+    let kept = world.end()?;
+    let mut input = CheckInput::new(Database::Path(copy.to_owned()));
+    input.truth = read_jsonl(&kept.join("truth.jsonl"))?;
+    input.served = read_jsonl(&kept.join("served.jsonl"))?;
+    input.rules = rules;
+    input.end_us = Some(now_us());
+    input.overlap_us = if places.proxy().is_some() { OVERLAP_US } else { 0 };
+    let verdict = block_on(patra_checker::check(&input))?;
+    for finding in verdict.findings.iter().filter(|finding| finding.severity == Severity::Error) {
+        println!("{} {}: {}", finding.check, finding.source, finding.message);
+    }
+    Ok(verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn survives(backend: Backend) {
+        let variable = backend.server().map(|(kind, _)| kind.variable());
+        let wanted = variable.unwrap_or("PATRA_TEST_NATS");
+        if std::env::var_os(wanted).is_none() {
+            println!("skipped: {wanted} is not set, so there may be no servers here");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let report = tortured(backend, &Size::short(), 1, folder.path()).unwrap();
+        println!("{}", report.table());
+        assert!(report.ok(), "{}", report.json());
+    }
+
+    #[test]
+    fn a_fleet_on_sqlite_survives_a_short_storm() {
+        survives(Backend::Sqlite);
+    }
+
+    #[test]
+    fn a_fleet_on_postgres_survives_a_short_storm() {
+        survives(Backend::Postgres);
+    }
+
+    #[test]
+    fn a_fleet_on_mariadb_survives_a_short_storm() {
+        survives(Backend::Mariadb);
+    }
+}

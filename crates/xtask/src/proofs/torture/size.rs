@@ -1,0 +1,95 @@
+//! How large a torture is.
+
+use std::time::Duration;
+
+use super::faults::Speech;
+use crate::proofs::Backend;
+use crate::servers::Kind;
+
+impl Backend {
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Sqlite => "sqlite",
+            Backend::Postgres => "postgres",
+            Backend::Mariadb => "mariadb",
+        }
+    }
+
+    /// Its server and how one speaks with it; SQLite has none.
+    pub fn server(self) -> Option<(Kind, Speech)> {
+        match self {
+            Backend::Sqlite => None,
+            Backend::Postgres => Some((Kind::Postgres, Speech::Postgres)),
+            Backend::Mariadb => Some((Kind::Mysql, Speech::Mysql)),
+        }
+    }
+}
+
+pub const LEASE: Duration = Duration::from_secs(2);
+/// Of what a source could give in the time. The rest is lost to faults, most of it to waits after Redis has changed;
+/// the fleet must not run out of work.
+const SHARE: f64 = 0.3;
+const PAGE_RECORDS: f64 = 10.0;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub executors: usize,
+    pub planners: usize,
+    pub relays: usize,
+    pub storm: Duration,
+    /// Records over all sources.
+    pub records: u64,
+    /// Requests that each source takes in a second.
+    pub per_second: u32,
+    /// Mean time between two kills; other deeds are rarer in proportion.
+    pub kill_every: Duration,
+    /// Refused writes of zombies that must have been seen.
+    pub stale_least: u64,
+    /// The time to a takeover is judged, not only shown.
+    pub judge_times: bool,
+}
+
+impl Size {
+    /// The size of the issue, for so many minutes.
+    pub fn full(minutes: f64) -> Size {
+        let (storm, per_second) = (Duration::from_secs_f64(minutes * 60.0), 8);
+        Size {
+            executors: 16,
+            planners: 2,
+            relays: 2,
+            storm,
+            records: records(storm, per_second),
+            per_second,
+            kill_every: Duration::from_millis(2_500),
+            stale_least: (10.0 * minutes).min(100.0) as u64,
+            judge_times: true,
+        }
+    }
+
+    /// Small enough to run beside other tests.
+    #[cfg(test)]
+    pub fn short() -> Size {
+        let (storm, per_second) = (Duration::from_secs(20), 8);
+        Size {
+            executors: 4,
+            planners: 2,
+            relays: 2,
+            storm,
+            records: records(storm, per_second) / 2,
+            per_second,
+            kill_every: Duration::from_millis(1_500),
+            stale_least: 0,
+            judge_times: false,
+        }
+    }
+
+    pub fn rate(&self) -> String {
+        // A killed process never hands its permits back, and each counts as a request under way for five minutes.
+        format!("{{ per_second: {}, burst: 4, concurrency: 1000, key: [source] }}", self.per_second)
+    }
+}
+
+fn records(storm: Duration, per_second: u32) -> u64 {
+    let sources = super::world::SOURCES.len() as f64;
+    (storm.as_secs_f64() * f64::from(per_second) * SHARE * PAGE_RECORDS * sources) as u64
+}

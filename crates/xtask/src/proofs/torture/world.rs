@@ -1,0 +1,96 @@
+//! The simulated providers of a torture, and their definitions pointed at them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+use patra_checker::SourceRules;
+
+use super::size::Size;
+use crate::proofs::rig::{Harvest, Sim, patra, since_days, with_rate};
+use crate::shell::root;
+
+/// Together: a cursor that cannot be asked twice, next links, numbered pages under a cap, and time alone.
+pub const SOURCES: [&str; 4] = ["crossref", "datacite", "doaj", "timefeed"];
+/// Days of history; an hour of it is one slice.
+const DAYS: u32 = 3;
+const SETTINGS: [&str; 2] = ["pagination.size=10", "window.slice=PT1H"];
+
+pub struct World {
+    sim: Sim,
+    /// Holds the truth and the request log once the simulators have ended.
+    pub kept: PathBuf,
+    folder: PathBuf,
+}
+
+impl World {
+    /// Starts the simulators and writes the definitions.
+    pub fn start(size: &Size, seed: u64, folder: &Path) -> Result<World> {
+        let kept = folder.join("world");
+        let mut args: Vec<String> = vec!["--unlimited".into(), "--records".into(), size.records.to_string()];
+        args.extend(["--seed".into(), seed.to_string(), "--keep".into(), kept.display().to_string()]);
+        args.extend(SOURCES.iter().flat_map(|source| ["--source".to_owned(), (*source).to_owned()]));
+        let sim = Sim::start_days(&args, DAYS)?;
+        let world = World { sim, kept, folder: folder.to_owned() };
+        for source in SOURCES {
+            std::fs::write(world.definition(source), world.pointed(source, &size.rate())?)?;
+        }
+        Ok(world)
+    }
+
+    fn definition(&self, source: &str) -> PathBuf {
+        self.folder.join(format!("{source}.yaml"))
+    }
+
+    /// The shipped definition with another rate and the simulator's address.
+    fn pointed(&self, source: &str, rate: &str) -> Result<String> {
+        let text = std::fs::read_to_string(root().join("sources").join(format!("{source}.yaml")))?;
+        let base = format!("base_url: http://{}/{source}", self.sim.address);
+        let manners = format!("http: {{ allow_http: true, allow_hosts: [\"{}\"] }}", self.sim.address);
+        let lines = text.lines().map(|line| match line.starts_with("base_url:") {
+            true => format!("{base}\n{manners}"),
+            false => line.to_owned(),
+        });
+        Ok(with_rate(&lines.collect::<Vec<_>>().join("\n"), rate))
+    }
+
+    /// Publishes the definitions.
+    pub fn apply(&self, database: &str) -> Result<()> {
+        let files = SOURCES.iter().map(|source| self.definition(source));
+        let output = Command::new(patra()?).args(["registry", "apply", "--database", database]).args(files).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }
+
+    /// What a planner is asked for.
+    pub fn trigger(&self) -> Vec<String> {
+        let mut args: Vec<String> = SOURCES.iter().flat_map(|source| ["--source", source]).map(str::to_owned).collect();
+        args.extend(["--since".to_owned(), since_days(DAYS), "--contact".into(), "xtask@example.org".into()]);
+        args.extend(SETTINGS.iter().flat_map(|set| ["--set".to_owned(), (*set).to_owned()]));
+        args
+    }
+
+    /// A harvest that goes on where the fleet has stopped.
+    pub fn harvest(&self, source: &str, database: &str) -> Harvest {
+        Harvest {
+            source: source.to_owned(),
+            definition: self.definition(source),
+            database: database.into(),
+            address: self.sim.address.clone(),
+            days: DAYS,
+            set: SETTINGS.iter().map(|set| (*set).to_owned()).collect(),
+            more: Vec::new(),
+        }
+    }
+
+    pub fn rules(&self, database: &str) -> Result<Vec<SourceRules>> {
+        let rules = |source: &&str| Ok(patra_testkit::lab::rules_of(source, &self.harvest(source, database).spec()?));
+        SOURCES.iter().map(rules).collect()
+    }
+
+    /// Ends the simulators, so that they write what they know; where it is.
+    pub fn end(self) -> Result<PathBuf> {
+        self.sim.stop()?;
+        Ok(self.kept)
+    }
+}
