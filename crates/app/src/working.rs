@@ -74,12 +74,14 @@ pub fn default_workers() -> u16 {
 }
 
 /// SIGINT or SIGTERM ends the work after the page in hand; a second one ends the process.
-pub fn stop_on_signals() -> CancellationToken {
+pub fn stop_on_signals(quiet: bool) -> CancellationToken {
     let stop = CancellationToken::new();
     let token = stop.clone();
     tokio::spawn(async move {
         wait_for_signal().await;
-        eprintln!("stopping: the pages in hand are committed, leases are given back");
+        if !quiet {
+            eprintln!("stopping: the pages in hand are committed, leases are given back");
+        }
         token.cancel();
         wait_for_signal().await;
         std::process::exit(Exit::Stopped as i32);

@@ -72,8 +72,9 @@ pub fn conclude(
     }
     match ok {
         true => Ok(()),
-        false => Err(Failure::new(Exit::Incomplete, "the copy differs from the truth")
+        false if !rows.iter().all(is_clean) => Err(Failure::new(Exit::Incomplete, "the copy differs from the truth")
             .hint(format!("repeat it with `patra demo --seed {} --keep DIR` and look into DIR", args.seed))),
+        false => Err(Failure::new(Exit::Incomplete, "the copy is complete, but a rule was broken on the way")),
     }
 }
 
@@ -161,6 +162,7 @@ fn show(rows: &[Value], verdict: &Verdict, args: &DemoArgs, elapsed_ms: u64, ok:
         "watermark_truth",
         "requests",
         "throttled",
+        "above_rate",
         "retries",
         "splits",
         "pages",
@@ -173,6 +175,10 @@ fn show(rows: &[Value], verdict: &Verdict, args: &DemoArgs, elapsed_ms: u64, ok:
         println!("{} {}: {}", finding.check, finding.source, finding.message);
     }
     let stored: u64 = rows.iter().filter_map(|row| row["stored"].as_u64()).sum();
-    let word = if ok { "nothing is missing" } else { "THE COPY IS NOT COMPLETE" };
+    let word = match (ok, rows.iter().all(is_clean)) {
+        (true, _) => "nothing is missing",
+        (false, true) => "nothing is missing, but A RULE WAS BROKEN",
+        (false, false) => "THE COPY IS NOT COMPLETE",
+    };
     println!("{} records stored in {:.1} s, seed {}: {word}", group(stored), elapsed_ms as f64 / 1000.0, args.seed);
 }

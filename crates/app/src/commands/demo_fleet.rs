@@ -25,9 +25,10 @@ use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::wiring::Desk;
 
-/// Days of history, and how long before it harvesting begins.
-const HISTORY: Span = Span::DAY.times(10);
-const BEFORE: Span = Span::DAY.times(2);
+/// A short history: sources that are read by the hour and asked twice a second take their time.
+const HISTORY: Span = Span::DAY.times(2);
+/// How long before it harvesting begins.
+const BEFORE: Span = Span::HOUR;
 const POLL: Span = Span::from_millis(200);
 /// A source that still owes something after so many plans will not come to an end.
 const PLANS_MAX: u32 = 10;

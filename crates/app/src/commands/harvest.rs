@@ -24,7 +24,7 @@ pub async fn run(global: &Global, args: &HarvestArgs) -> Result<(), Failure> {
     let source = desk.source_of(&args.source, &args.trigger.channel).await?;
     let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
     let plan = plan(&desk, &progress, &source, args).await?;
-    let stop = stop_on_signals();
+    let stop = stop_on_signals(global.quiet);
     if plan.is_some() {
         let gate = gate_of(global, &desk, args)?;
         work(&desk, &progress, &source, args, gate, &stop).await?;

@@ -130,7 +130,7 @@ fn lines(path: &Path) -> Result<Arc<dyn Publisher>, Failure> {
 pub async fn run(global: &Global, args: &RelayArgs) -> Result<(), Failure> {
     install_crypto();
     let desk = Desk::open_to_act(global).await?;
-    let stop = stop_on_signals();
+    let stop = stop_on_signals(global.quiet);
     let relay = relay(&desk, &args.target, &stop).await?;
     let told_all = match args.once {
         true => relay.drain().await?,

@@ -49,7 +49,7 @@ impl Role {
         install_crypto();
         let desk = Desk::open_role(global.database(), workers.unwrap_or_else(default_workers)).await?;
         let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
-        Ok(Role { desk, progress, stop: stop_on_signals() })
+        Ok(Role { desk, progress, stop: stop_on_signals(global.quiet) })
     }
 
     /// Works on whatever is queued. A worker that cannot go on ends the others too.

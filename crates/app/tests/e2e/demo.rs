@@ -73,3 +73,19 @@ fn options_out_of_range_are_refused() {
         desk.patra(args).ended(2).complains(&["invalid value"]);
     }
 }
+
+/// Whether each rate limit is kept is a matter of milliseconds on a machine that runs other tests, and is judged where
+/// it is quiet; what two processes store together is judged here.
+#[test]
+fn executors_of_their_own_store_the_same_truth() {
+    let desk = Desk::new();
+    let said = desk.patra(&["demo", "--executors", "2", "--records", "210", "--faults", "none", "--json"]);
+    let answer = said.json();
+    let sources = answer["sources"].as_array().unwrap();
+    assert_eq!(sources.len(), 7, "{}", said.err);
+    for source in sources {
+        let zero = |key: &str| assert_eq!(source[key], 0, "{key} of {source}");
+        ["missing", "extra", "outbox_duplicates"].into_iter().for_each(zero);
+        assert_eq!(source["watermark"], source["watermark_truth"], "{source}");
+    }
+}

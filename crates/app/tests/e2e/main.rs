@@ -9,6 +9,7 @@ mod ledger;
 mod migrate;
 mod mistakes;
 mod operator;
+mod outbox;
 mod privilege;
 mod reading;
 mod registry;
