@@ -159,8 +159,10 @@ impl Fleet {
         let begun = Instant::now();
         let mut leaving = Vec::new();
         for member in self.members.iter_mut().filter(|member| member.role == role) {
-            if let State::Running(child) = std::mem::replace(&mut member.state, State::Retired) {
+            let before = std::mem::replace(&mut member.state, State::Retired);
+            if let State::Running(child) | State::Standing { child, .. } = before {
                 signal(&child, "-TERM")?;
+                signal(&child, "-CONT")?;
                 leaving.push((child, member.log.clone(), member.log_from));
             }
         }

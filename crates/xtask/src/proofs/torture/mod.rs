@@ -113,7 +113,8 @@ fn enlisted(size: &Size, places: &Places, world: &World, logs: &Path) -> Result<
         fleet.enlist(Role::Executor, args, logs)?;
     }
     for _ in 0..size.relays {
-        fleet.enlist(Role::Relay, of(Role::Relay, &["--nats", &places.broker()]), logs)?;
+        let args = of(Role::Relay, &["--lease", &lease, "--nats", &places.broker()]);
+        fleet.enlist(Role::Relay, args, logs)?;
     }
     Ok(fleet)
 }

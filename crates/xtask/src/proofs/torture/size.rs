@@ -72,16 +72,16 @@ impl Size {
     /// Small enough to run beside other tests.
     #[cfg(test)]
     pub fn short() -> Size {
-        let (storm, per_second) = (Duration::from_secs(20), 8);
+        let (storm, per_second) = (Duration::from_secs(12), 20);
         Size {
             executors: 4,
             planners: 2,
             relays: 2,
             storm,
-            days: 2,
+            days: 1,
             records: records(storm, per_second) / 2,
             per_second,
-            kill_every: Duration::from_millis(1_500),
+            kill_every: Duration::from_secs(1),
             stale_least: 0,
             judge_times: false,
         }
