@@ -25,7 +25,33 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Clone, Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+    #[command(flatten)]
+    pub spine: SpineArgs,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+pub enum BenchCommand {
+    /// What a claim and a commit cost while many tasks wait and many executors ask
+    Claims(ClaimArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ClaimArgs {
+    #[arg(long, value_enum)]
+    pub backend: Backend,
+    /// Tasks that wait
+    #[arg(long, default_value_t = 1_000_000)]
+    pub tasks: u64,
+    #[arg(long, default_value_t = 16)]
+    pub executors: u32,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct SpineArgs {
     /// Records harvested end to end
     #[arg(long, default_value_t = 200_000)]
     pub records: u64,
@@ -126,7 +152,10 @@ pub struct MemoryArgs {
 
 #[cfg(feature = "proofs")]
 pub fn bench(args: &BenchArgs) -> Result<bool> {
-    bench::run(args)
+    match &args.command {
+        Some(BenchCommand::Claims(args)) => bench::claims::run(args),
+        None => bench::run(&args.spine),
+    }
 }
 
 #[cfg(feature = "proofs")]

@@ -7,9 +7,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, anyhow};
 use patra_core::failpoint::Failpoints;
 use patra_core::hash::Hash32;
+use patra_core::id::Id;
 use patra_core::ports::{BatchCommit, Claim, Clock, Leased, Ledger, OpenBatch};
 use patra_core::record::{NewRecord, VersionKey};
-use patra_core::time::Span;
+use patra_core::time::{Span, Timestamp};
 use patra_engine::notice::{Notice, Notices};
 use patra_sim::Source;
 use patra_store::{Options, Store};
@@ -66,7 +67,7 @@ struct Bench {
     open: OpenBatch,
 }
 
-struct Silent;
+pub struct Silent;
 
 impl Notices for Silent {
     fn tell(&self, _: Notice) {}
@@ -90,7 +91,7 @@ impl Bench {
 
     /// Commits one page; how long that took in microseconds.
     fn commit(&mut self, page: u64) -> Result<f64> {
-        let commit = self.page(page);
+        let commit = page_after(&self.open, self.store.ids().next(), page, self.lab.now());
         let next = commit.next.clone().context("every page has a next one")?;
         let started = Instant::now();
         self.lab.runtime.block_on(self.store.commit_batch(&self.leased.lease, commit))?;
@@ -98,61 +99,60 @@ impl Bench {
         self.open = next;
         Ok(spent)
     }
+}
 
-    fn page(&self, page: u64) -> BatchCommit {
-        let now = self.lab.now();
-        let records: Vec<NewRecord> = (0..PAGE_RECORDS).map(|place| self.record(page * PAGE_RECORDS + place)).collect();
-        let token = format!("page-{}", page + 1);
-        let hash = Hash32::of(token.as_bytes());
-        let next = OpenBatch {
-            id: self.store.ids().next(),
-            batch_no: self.open.batch_no + 1,
-            seq_no: self.open.seq_no + 1,
-            before_token: token.clone(),
-            ..self.open.clone()
-        };
-        BatchCommit {
-            batch: self.open.clone(),
-            after_token: Some(token),
-            next: Some(next),
-            entity: "dois".into(),
-            expr_hash: hash,
-            mapping_hash: hash,
-            spec_fingerprint: hash,
-            bad: Vec::new(),
-            quarantine: patra_core::spec::sample::snapshot().quarantine,
-            missing: Vec::new(),
-            page_ids: records.iter().map(|record| Hash32::of(record.provider_id.as_bytes()).short()).collect(),
-            item_count: PAGE_RECORDS as u32,
-            records,
-            id_list: None,
-            filtered: 0,
-            out_of_window: 0,
-            total: None,
-            source_now: now,
-            asked_at: now,
-            fetched_at: now,
-            response_hash: Some(hash),
-            body: None,
-            request_digest: json!({}),
-            response_digest: json!({}),
-            stats: serde_json::Map::new(),
-            observed_max: None,
-            times: None,
-        }
+/// The next page of a task, and with it the row of the one after it.
+pub fn page_after(open: &OpenBatch, next: Id, page: u64, now: Timestamp) -> BatchCommit {
+    let records: Vec<NewRecord> = (0..PAGE_RECORDS).map(|place| record(page * PAGE_RECORDS + place, now)).collect();
+    let token = format!("page-{}", page + 1);
+    let hash = Hash32::of(token.as_bytes());
+    let next = OpenBatch {
+        id: next,
+        batch_no: open.batch_no + 1,
+        seq_no: open.seq_no + 1,
+        before_token: token.clone(),
+        ..open.clone()
+    };
+    BatchCommit {
+        batch: open.clone(),
+        after_token: Some(token),
+        next: Some(next),
+        entity: "dois".into(),
+        expr_hash: hash,
+        mapping_hash: hash,
+        spec_fingerprint: hash,
+        bad: Vec::new(),
+        quarantine: patra_core::spec::sample::snapshot().quarantine,
+        missing: Vec::new(),
+        page_ids: records.iter().map(|record| Hash32::of(record.provider_id.as_bytes()).short()).collect(),
+        item_count: PAGE_RECORDS as u32,
+        records,
+        id_list: None,
+        filtered: 0,
+        out_of_window: 0,
+        total: None,
+        source_now: now,
+        asked_at: now,
+        fetched_at: now,
+        response_hash: Some(hash),
+        body: None,
+        request_digest: json!({}),
+        response_digest: json!({}),
+        stats: serde_json::Map::new(),
+        observed_max: None,
+        times: None,
     }
+}
 
-    fn record(&self, number: u64) -> NewRecord {
-        let now = self.lab.now();
-        let hash = Hash32::of(&number.to_be_bytes());
-        NewRecord {
-            provider_id: format!("10.1234/{}", &hash.to_string()[..16]),
-            key: VersionKey::new(Some(now), None, now, hash, 1),
-            updated_at: Some(now),
-            deleted: false,
-            fields: json!({ "title": hash.to_string() }).to_string(),
-            payload: hash.to_string().repeat(16).into(),
-        }
+fn record(number: u64, now: Timestamp) -> NewRecord {
+    let hash = Hash32::of(&number.to_be_bytes());
+    NewRecord {
+        provider_id: format!("10.1234/{}", &hash.to_string()[..16]),
+        key: VersionKey::new(Some(now), None, now, hash, 1),
+        updated_at: Some(now),
+        deleted: false,
+        fields: json!({ "title": hash.to_string() }).to_string(),
+        payload: hash.to_string().repeat(16).into(),
     }
 }
 

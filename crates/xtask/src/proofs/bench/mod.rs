@@ -1,6 +1,8 @@
 //! The figures of `docs/performance.md`: end to end, bare upsert, and the cost of a page on a large ledger.
 
 mod bare;
+pub mod claims;
+mod filling;
 mod ledger;
 
 use std::time::Instant;
@@ -8,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::BenchArgs;
+use super::SpineArgs;
 use super::rig::{Harvest, Sim};
 
 const RATE: &str = "{ per_second: 10000, burst: 1000, concurrency: 64, key: [source] }";
@@ -16,7 +18,7 @@ const RATE: &str = "{ per_second: 10000, burst: 1000, concurrency: 64, key: [sou
 const SHARE_MIN: f64 = 0.6;
 const GROWTH_MAX: f64 = 1.10;
 
-pub fn run(args: &BenchArgs) -> Result<bool> {
+pub fn run(args: &SpineArgs) -> Result<bool> {
     let folder = tempfile::tempdir()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let end_to_end = end_to_end(args, folder.path())?;
@@ -42,7 +44,7 @@ fn rate(row: &Value) -> f64 {
 }
 
 /// `patra harvest` from `patra sim serve`, as a person would run it, start of the process included.
-fn end_to_end(args: &BenchArgs, folder: &std::path::Path) -> Result<Value> {
+fn end_to_end(args: &SpineArgs, folder: &std::path::Path) -> Result<Value> {
     let world = ["--unlimited", "--source", &args.source, "--records", &args.records.to_string()].map(str::to_owned);
     let sim = Sim::start(&world)?;
     let harvest = Harvest::new(&args.source, RATE, folder, &sim.address)?;
