@@ -109,7 +109,9 @@ fn enlisted(size: &Size, places: &Places, world: &World, logs: &Path) -> Result<
     }
     let (redis, lease) = (places.redis(), LEASE.as_secs().to_string());
     for _ in 0..size.executors {
-        let args = of(Role::Executor, &["--workers", WORKERS, "--lease", &lease, "--redis", &redis]);
+        // A lost task may go to any free worker, also of a process that works for its source already.
+        let share = ["--workers", WORKERS, "--partition-max", WORKERS];
+        let args = of(Role::Executor, &[&share[..], &["--lease", &lease, "--redis", &redis]].concat());
         fleet.enlist(Role::Executor, args, logs)?;
     }
     for _ in 0..size.relays {
