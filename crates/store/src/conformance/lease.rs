@@ -91,7 +91,8 @@ pub(super) async fn leases_lost_before_a_new_pass_do_not_count_against_its_first
     bench.advance(PAST);
     let leased = bench.acquire_one().await;
     assert_eq!(leased.task.lost_count, 1);
-    let first = OpenBatch { id: bench.id(), pass_no: 2, seq_no: 0, ..leased.batch.clone() };
+    let batch_no = leased.batch.batch_no + 1;
+    let first = OpenBatch { id: bench.id(), batch_no, pass_no: 2, seq_no: 0, ..leased.batch.clone() };
     let pass = NewPass { abandoned: leased.batch.id, first, reason: "CURSOR_LOST".into() };
     bench.store.begin_pass(&leased.lease, pass).await.unwrap();
     for lost in 1..=3 {
