@@ -15,7 +15,7 @@ use crate::store::Inner;
 use crate::value::{Row, params};
 
 pub(crate) const NEW_PASS: &str = "-- task.new_pass
-    UPDATE ing_task SET last_pass = :pass_no, last_seq = -1, updated_at = :now
+    UPDATE ing_task SET last_pass = :pass_no, last_seq = -1, lost_count = 0, updated_at = :now
      WHERE id = :task AND lease_epoch = :epoch AND run_uuid = :run_uuid AND status_code = :running
        AND last_pass IN (:pass_no, :pass_before)";
 const BATCH_STATE: &str = "-- batch.state

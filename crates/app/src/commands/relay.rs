@@ -30,6 +30,9 @@ pub struct RelayArgs {
     /// Tell what waits now, then end
     #[arg(long)]
     pub once: bool,
+    /// Life of a shard's lease in seconds
+    #[arg(long, hide = true, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub lease: Option<u16>,
 }
 
 /// Where changes are told to; exactly one of the three.
@@ -131,7 +134,10 @@ pub async fn run(global: &Global, args: &RelayArgs) -> Result<(), Failure> {
     install_crypto();
     let desk = Desk::open_to_act(global).await?;
     let stop = stop_on_signals(global.quiet);
-    let relay = relay(&desk, &args.target, &stop).await?;
+    let mut relay = relay(&desk, &args.target, &stop).await?;
+    if let Some(seconds) = args.lease {
+        relay.settings.shard_ttl = Span::from_seconds(seconds.into());
+    }
     let told_all = match args.once {
         true => relay.drain().await?,
         false => {

@@ -86,6 +86,21 @@ pub(super) async fn leases_lost_without_progress_are_counted_and_progress_resets
     assert_eq!(bench.acquire_one().await.task.lost_count, 1);
 }
 
+pub(super) async fn leases_lost_before_a_new_pass_do_not_count_against_its_first_page(bench: Bench) {
+    bench.leased().await;
+    bench.advance(PAST);
+    let leased = bench.acquire_one().await;
+    assert_eq!(leased.task.lost_count, 1);
+    let first = OpenBatch { id: bench.id(), pass_no: 2, seq_no: 0, ..leased.batch.clone() };
+    let pass = NewPass { abandoned: leased.batch.id, first, reason: "CURSOR_LOST".into() };
+    bench.store.begin_pass(&leased.lease, pass).await.unwrap();
+    for lost in 1..=3 {
+        bench.advance(PAST);
+        let next = bench.acquire_one().await;
+        assert_eq!((next.batch.pass_no, next.task.lost_count), (2, lost), "the same page of the same pass");
+    }
+}
+
 pub(super) async fn a_task_is_leased_to_one_holder(bench: Bench) {
     let windows: Vec<(i64, i64)> = (0..40).map(|at| (at, at + 1)).collect();
     bench.publish(&windows).await;

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use serde::Serialize;
 
 use crate::proofs::judge::now_us;
 use crate::proofs::rig::patra;
@@ -14,7 +15,7 @@ use crate::servers::bound;
 /// A process that ended by itself is started again after this, as a supervisor would.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Role {
     Executor,
     Planner,
@@ -32,7 +33,7 @@ impl Role {
 }
 
 /// What was done to a process, on the clock of the ledger.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Strike {
     pub role: Role,
     pub process: u32,
@@ -158,8 +159,10 @@ impl Fleet {
         let begun = Instant::now();
         let mut leaving = Vec::new();
         for member in self.members.iter_mut().filter(|member| member.role == role) {
-            if let State::Running(child) = std::mem::replace(&mut member.state, State::Retired) {
+            let before = std::mem::replace(&mut member.state, State::Retired);
+            if let State::Running(child) | State::Standing { child, .. } = before {
                 signal(&child, "-TERM")?;
+                signal(&child, "-CONT")?;
                 leaving.push((child, member.log.clone(), member.log_from));
             }
         }

@@ -32,6 +32,7 @@ pub struct Hold {
     pub started_us: i64,
     /// It ended because another one took the task over.
     pub lost: bool,
+    pub poisoned: bool,
 }
 
 /// What the rows of a ledger say about its holders.
@@ -40,6 +41,8 @@ pub struct Holders {
     pub runs: usize,
     /// Runs that ended by a takeover, for any reason.
     pub lost: usize,
+    /// Tasks given up because three holders in a row were lost at one page: in a storm by bad luck alone.
+    pub poisoned: usize,
     pub stale_accepted: i64,
     pub left_open: i64,
     pub events_twice: i64,
@@ -59,6 +62,7 @@ pub fn holders(copy: &Path, strikes: &[Strike], away: &[(i64, i64)]) -> Result<H
     Ok(Holders {
         runs: holds.len(),
         lost: holds.iter().filter(|hold| hold.lost).count(),
+        poisoned: holds.iter().filter(|hold| hold.poisoned).count(),
         stale_accepted,
         left_open,
         events_twice,
@@ -75,8 +79,10 @@ async fn read(copy: &Path) -> Result<(Vec<Hold>, i64, i64, i64)> {
     let mut holds = Vec::new();
     for row in sqlx::query(RUNS).fetch_all(&mut connection).await? {
         let started: Timestamp = row.try_get::<String, _>(3)?.parse()?;
-        let lost = row.try_get::<String, _>(4)? == "LEASE_LOST";
-        holds.push(Hold { task: row.try_get(0)?, worker: row.try_get(2)?, started_us: started.micros(), lost });
+        let reason: String = row.try_get(4)?;
+        let (lost, poisoned) = (reason == "LEASE_LOST", reason == "POISON");
+        let (task, worker) = (row.try_get(0)?, row.try_get(2)?);
+        holds.push(Hold { task, worker, started_us: started.micros(), lost, poisoned });
     }
     let stale = sqlx::query_scalar(STALE).fetch_one(&mut connection).await?;
     let open = sqlx::query_scalar(LEFT_OPEN).fetch_one(&mut connection).await?;
@@ -128,7 +134,7 @@ mod tests {
     use super::*;
 
     fn hold(task: i64, worker: &str, started_us: i64, lost: bool) -> Hold {
-        Hold { task, worker: worker.to_owned(), started_us, lost }
+        Hold { task, worker: worker.to_owned(), started_us, lost, poisoned: false }
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub struct Report {
     pub double_commits: u64,
     pub streamed: Streamed,
     pub verdict: Verdict,
+    pub twice_the_rate: usize,
     pub holders: Holders,
     pub said: Said,
     pub fallen: Vec<Fallen>,
@@ -150,6 +151,7 @@ impl Report {
             zero("double commits", self.double_commits),
             zero("other findings", self.other_findings()),
             told("windows above the rate", self.rate_windows_above().to_string()),
+            zero("  twice the rate", self.twice_the_rate as u64),
         ]
     }
 
@@ -171,7 +173,9 @@ impl Report {
         let more = format!("p50 {takeover_p50_s:.1} s, longest {takeover_max_s:.1} s");
         let raw = format!("p99 with the database away {takeover_p99_raw_s:.1} s");
         let in_time = self.size.judge_times.then_some(*takeover_p99_s <= limit);
+        let (runs, lost, poisoned) = (holders.runs, holders.lost, holders.poisoned);
         vec![
+            told("runs", format!("{runs}, {lost} ended by a takeover, {poisoned} tasks given up as poison")),
             ("stale writes refused", format!("{tried} {:?}", self.said.refused), Some(tried >= self.size.stale_least)),
             zero("  accepted", holders.stale_accepted.unsigned_abs()),
             (
@@ -241,6 +245,7 @@ impl Report {
             "stale_writes_accepted": self.holders.stale_accepted,
             "event_loss": self.streamed.missing,
             "rate_windows_above": self.rate_windows_above(),
+            "rate_windows_twice": self.twice_the_rate,
             "done": self.done,
             "proxy": self.proxied,
             "holders": self.holders,

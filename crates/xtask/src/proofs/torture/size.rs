@@ -28,7 +28,7 @@ impl Backend {
 pub const LEASE: Duration = Duration::from_secs(2);
 /// Of what a source could give in the time. The rest is lost to faults, most of it to waits after Redis has changed;
 /// the fleet must not run out of work.
-const SHARE: f64 = 0.3;
+const SHARE: f64 = 0.5;
 const PAGE_RECORDS: f64 = 10.0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Size {
     pub planners: usize,
     pub relays: usize,
     pub storm: Duration,
+    /// Days of history.
+    pub days: u32,
     /// Records over all sources.
     pub records: u64,
     /// Requests that each source takes in a second.
@@ -58,6 +60,7 @@ impl Size {
             planners: 2,
             relays: 2,
             storm,
+            days: 12,
             records: records(storm, per_second),
             per_second,
             kill_every: Duration::from_millis(2_500),
@@ -69,15 +72,16 @@ impl Size {
     /// Small enough to run beside other tests.
     #[cfg(test)]
     pub fn short() -> Size {
-        let (storm, per_second) = (Duration::from_secs(20), 8);
+        let (storm, per_second) = (Duration::from_secs(12), 20);
         Size {
             executors: 4,
             planners: 2,
             relays: 2,
             storm,
+            days: 1,
             records: records(storm, per_second) / 2,
             per_second,
-            kill_every: Duration::from_millis(1_500),
+            kill_every: Duration::from_secs(1),
             stale_least: 0,
             judge_times: false,
         }

@@ -12,8 +12,7 @@ use crate::shell::root;
 
 /// Together: a cursor that cannot be asked twice, next links, numbered pages under a cap, and time alone.
 pub const SOURCES: [&str; 4] = ["crossref", "datacite", "doaj", "timefeed"];
-/// Days of history; an hour of it is one slice.
-const DAYS: u32 = 3;
+/// An hour is one slice, which is a few pages: a task that is lost finds a free worker soon.
 const SETTINGS: [&str; 2] = ["pagination.size=10", "window.slice=PT1H"];
 
 pub struct World {
@@ -21,6 +20,7 @@ pub struct World {
     /// Holds the truth and the request log once the simulators have ended.
     pub kept: PathBuf,
     folder: PathBuf,
+    days: u32,
 }
 
 impl World {
@@ -30,8 +30,8 @@ impl World {
         let mut args: Vec<String> = vec!["--unlimited".into(), "--records".into(), size.records.to_string()];
         args.extend(["--seed".into(), seed.to_string(), "--keep".into(), kept.display().to_string()]);
         args.extend(SOURCES.iter().flat_map(|source| ["--source".to_owned(), (*source).to_owned()]));
-        let sim = Sim::start_days(&args, DAYS)?;
-        let world = World { sim, kept, folder: folder.to_owned() };
+        let sim = Sim::start_days(&args, size.days)?;
+        let world = World { sim, kept, folder: folder.to_owned(), days: size.days };
         for source in SOURCES {
             std::fs::write(world.definition(source), world.pointed(source, &size.rate())?)?;
         }
@@ -65,7 +65,7 @@ impl World {
     /// What a planner is asked for.
     pub fn trigger(&self) -> Vec<String> {
         let mut args: Vec<String> = SOURCES.iter().flat_map(|source| ["--source", source]).map(str::to_owned).collect();
-        args.extend(["--since".to_owned(), since_days(DAYS), "--contact".into(), "xtask@example.org".into()]);
+        args.extend(["--since".to_owned(), since_days(self.days), "--contact".into(), "xtask@example.org".into()]);
         args.extend(SETTINGS.iter().flat_map(|set| ["--set".to_owned(), (*set).to_owned()]));
         args
     }
@@ -77,7 +77,7 @@ impl World {
             definition: self.definition(source),
             database: database.into(),
             address: self.sim.address.clone(),
-            days: DAYS,
+            days: self.days,
             set: SETTINGS.iter().map(|set| (*set).to_owned()).collect(),
             more: Vec::new(),
         }
