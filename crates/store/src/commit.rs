@@ -51,14 +51,14 @@ const INSERT_MISSING: &str = "-- missing.insert
 pub(crate) const SEEN_MISSING: &str = "-- missing.seen
     UPDATE ing_missing_id SET sightings = sightings + 1, batch_id = :batch, last_asked_at = :now,
         next_try_at = :next_try_at, status_code = :open
-     WHERE provenance_code = :provenance AND endpoint_name = :entity AND provider_id IN ({list})
+     WHERE {one_of:ing_missing_id;provider_id;provenance_code = :provenance AND endpoint_name = :entity}
        AND status_code <> 'TOMBSTONE'";
 pub(crate) const ANY_MISSING: &str = "-- missing.any
     SELECT id FROM ing_missing_id
      WHERE provenance_code = :provenance AND endpoint_name = :entity AND status_code = 'OPEN' LIMIT 1";
 pub(crate) const FOUND_MISSING: &str = "-- missing.found
     UPDATE ing_missing_id SET status_code = 'FOUND'
-     WHERE provenance_code = :provenance AND endpoint_name = :entity AND provider_id IN ({list})
+     WHERE {one_of:ing_missing_id;provider_id;provenance_code = :provenance AND endpoint_name = :entity}
        AND status_code <> 'FOUND'";
 const INSERT_BODY: &str = "-- body.insert
     INSERT INTO ing_page_body (hash, whole, bytes_raw, body_zstd, created_at)

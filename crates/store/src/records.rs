@@ -23,7 +23,7 @@ pub(crate) const READ_RECORDS: &str = "-- record.read
     SELECT id, provider_id, version_no, effective_at, declared_version, fetched_at, content_hash, mapping_version,
         deleted
       FROM ing_record
-     WHERE provenance_code = :provenance AND endpoint_name = :entity AND provider_id IN ({list})
+     WHERE {one_of:ing_record;provider_id;provenance_code = :provenance AND endpoint_name = :entity}
      {for_update}";
 const INSERT_RECORDS: &str = "-- record.insert
     INSERT INTO ing_record (id, provenance_code, endpoint_name, provider_id, version_no, updated_at, effective_at,

@@ -81,13 +81,18 @@ impl Statements {
 pub(crate) fn render(dialect: Dialect, text: &str, count: usize) -> Rendered {
     let mut sql = Writer { dialect, text: String::with_capacity(text.len()), placeholders: 0 };
     let mut slots = Vec::new();
+    write_text(text, count, &mut sql, &mut slots);
+    Rendered { sql: sql.text.into(), slots }
+}
+
+fn write_text(text: &str, count: usize, sql: &mut Writer, slots: &mut Vec<Slot>) {
     let mut rest = text;
     while let Some(at) = rest.find([':', '{']) {
         let (plain, tail) = rest.split_at(at);
         sql.text.push_str(plain);
         if let Some(inside) = tail.strip_prefix('{') {
             let (fragment, after) = inside.split_once('}').unwrap_or((inside, ""));
-            write_fragment(fragment, count, &mut sql, &mut slots);
+            write_fragment(fragment, count, sql, slots);
             rest = after;
             continue;
         }
@@ -97,7 +102,6 @@ pub(crate) fn render(dialect: Dialect, text: &str, count: usize) -> Rendered {
         slots.push(Slot::Name(name));
     }
     sql.text.push_str(rest);
-    Rendered { sql: sql.text.into(), slots }
 }
 
 /// A statement being written.
@@ -140,6 +144,7 @@ fn write_fragment(fragment: &str, count: usize, sql: &mut Writer, slots: &mut Ve
             sql.list(count);
             slots.push(Slot::Values);
         }
+        "one_of" => write_one_of(argument, count, sql, slots),
         "upsert" => {
             let (key, columns) = argument.split_once(';').expect("{upsert:key;columns} names both");
             sql.text.push_str(&dialect.upsert(key, columns));
@@ -155,6 +160,25 @@ fn write_fragment(fragment: &str, count: usize, sql: &mut Writer, slots: &mut Ve
         "for_update" => sql.text.push_str(dialect.for_update()),
         other => panic!("statement fragment {other} does not exist"),
     }
+}
+
+/// PostgreSQL that believes a table to be small reads all rows of the condition and compares each with the whole list.
+/// It does so until the table is analysed, so every key is looked up by itself.
+fn write_one_of(argument: &str, count: usize, sql: &mut Writer, slots: &mut Vec<Slot>) {
+    let mut parts = argument.splitn(3, ';');
+    let (Some(table), Some(column), Some(condition)) = (parts.next(), parts.next(), parts.next()) else {
+        panic!("{{one_of:table;column;condition}} names all three");
+    };
+    if sql.dialect != Dialect::Postgres {
+        write_text(&format!("{condition} AND {column} IN ({{list}})"), count, sql, slots);
+        return;
+    }
+    sql.text.push_str("id = ANY(ARRAY(SELECT found.id FROM (VALUES ");
+    write_fragment("rows:1", count, sql, slots);
+    let lookup = format!(
+        ") AS wanted(value), LATERAL (SELECT id FROM {table} WHERE {condition} AND {column} = wanted.value OFFSET 0) found))"
+    );
+    write_text(&lookup, count, sql, slots);
 }
 
 #[cfg(test)]
@@ -173,6 +197,12 @@ mod tests {
         let name = |name: &str| Slot::Name(name.to_owned());
         assert_eq!(rendered.slots, [Slot::Values, name("x"), name("y_2"), name("x")]);
         assert_eq!(&*render(Dialect::Sqlite, "IN ({list})", 3).sql, "IN (?, ?, ?)");
+        let found = render(Dialect::Mysql, "WHERE {one_of:ing_record;k;p = :p}", 2);
+        assert_eq!(&*found.sql, "WHERE p = ? AND k IN (?, ?)");
+        assert_eq!(found.slots, [Slot::Name("p".into()), Slot::Values]);
+        let found = render(Dialect::Postgres, "WHERE {one_of:ing_record;k;p = :p}", 2);
+        assert!(found.sql.contains("VALUES ($1), ($2)") && found.sql.contains("p = $3 AND k = wanted.value"));
+        assert_eq!(found.slots, [Slot::Values, Slot::Name("p".into())]);
         let text = "IN ({list}) AND x = :x AND y = :x {limit:most} {for_update}";
         assert_eq!(&*render(Dialect::Sqlite, text, 1).sql, "IN (?) AND x = ? AND y = ? LIMIT ? + 0 ");
         assert_eq!(&*render(Dialect::Postgres, text, 2).sql, "IN ($1, $2) AND x = $3 AND y = $4 LIMIT $5 FOR UPDATE");

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use patra_core::failpoint::Failpoints;
@@ -26,6 +26,10 @@ const FEW: u64 = 1_000;
 /// Claims and pages of each executor in one measurement.
 const CLAIMS: u32 = 50;
 const PAGES: u64 = 40;
+/// Executors do not ask one after the other without end: a task takes seconds, a page the time of its request. Without
+/// pauses the figures would say how many executors share a core.
+const CLAIM_PAUSE: Duration = Duration::from_millis(100);
+const PAGE_PAUSE: Duration = Duration::from_millis(400);
 const CLAIM_MEAN_MS: f64 = 10.0;
 const CLAIM_P95_MS: f64 = 30.0;
 const COMMIT_MEAN_MS: f64 = 20.0;
@@ -118,7 +122,9 @@ async fn claims(stores: &[Arc<Store>]) -> Result<Claimed> {
 
 async fn claims_of(store: Arc<Store>, number: usize) -> Result<(Vec<f64>, Vec<Leased>)> {
     let (mut spent, mut leased) = (Vec::new(), Vec::new());
+    tokio::time::sleep(CLAIM_PAUSE * number as u32 / 16).await;
     for _ in 0..CLAIMS {
+        tokio::time::sleep(CLAIM_PAUSE).await;
         let started = Instant::now();
         let taken = store.acquire_tasks(&Claim::new(&format!("bench-{number}"), 1, Span::DAY)).await?;
         spent.push(started.elapsed().as_secs_f64() * 1e3);
@@ -143,7 +149,9 @@ async fn commits(stores: &[Arc<Store>], leased: Vec<Leased>, clock: &Arc<dyn Clo
 
 async fn commits_of(store: &Store, leased: &Leased, number: u64, clock: &dyn Clock) -> Result<Vec<f64>> {
     let (mut open, mut spent) = (leased.batch.clone(), Vec::new());
+    tokio::time::sleep(PAGE_PAUSE * number as u32 / 16).await;
     for page in 0..PAGES {
+        tokio::time::sleep(PAGE_PAUSE).await;
         let commit = page_after(&open, store.ids().next(), number * PAGES + page, clock.now());
         let next = commit.next.clone().context("every page has a next one")?;
         let started = Instant::now();

@@ -17,7 +17,7 @@ pub async fn queue(place: &str, from: u64, to: u64) -> Result<()> {
             created_at, updated_at)
         {numbers}
         SELECT n.i, s.plan_id, {source}, s.endpoint_name, s.operation_code, s.namespace_hash, 1000000 + n.i, {},
-            s.slice_spec, s.expr_hash, s.expr_snapshot, s.window_from, s.window_to, 'PENDING', s.created_at,
+            s.slice_spec, s.expr_hash, s.expr_snapshot, s.window_from, s.window_to, 'DISPATCHED', s.created_at,
             s.updated_at
           FROM n, (SELECT * FROM ing_plan_slice ORDER BY id DESC LIMIT 1) s",
         words.hex
