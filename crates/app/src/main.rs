@@ -23,7 +23,7 @@ use patra_core::ports::Noun;
 fn main() -> ExitCode {
     end_quietly_on_a_closed_pipe();
     let cli = Cli::parse();
-    start_logging(cli.global.verbose);
+    start_logging(&cli);
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -98,9 +98,12 @@ fn end_quietly_on_a_closed_pipe() {
     }));
 }
 
-/// Talk goes to stderr; `RUST_LOG` overrides `-v`.
-fn start_logging(verbose: u8) {
-    let level = match verbose {
+/// Talk goes to stderr; `RUST_LOG` overrides `-v`. What runs for years says why it waits, also without `-v`.
+fn start_logging(cli: &Cli) {
+    let stays =
+        matches!(cli.command, Command::Planner(_) | Command::Executor(_) | Command::Relay(_) | Command::Serve(_));
+    let level = match cli.global.verbose {
+        0 if stays && !cli.global.quiet => "warn",
         0 => "error",
         1 => "info",
         _ => "debug",
