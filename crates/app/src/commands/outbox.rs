@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use patra_core::id::Id;
 use patra_core::outbox::SENT_KEPT;
-use patra_core::ports::{Inspect, ListFilter, Noun, Outbox, Republish};
+use patra_core::ports::{Inspect, ListFilter, Noun, Outbox, Republish, StreamError};
 use patra_core::time::Timestamp;
 use patra_engine::reconcile::{ReconcileError, reconcile};
 use serde_json::{Value, json};
@@ -111,12 +111,11 @@ async fn compare(
     since: Timestamp,
     republish: bool,
 ) -> Result<(), Failure> {
-    let unreachable = |error: &dyn std::fmt::Display| Failure::new(Exit::Source, error);
     let publisher = stream.connect().await?;
     let found = match reconcile(&*desk.store, &publisher, since, desk.clock.now()).await {
         Ok(found) => found,
         Err(ReconcileError::Ledger(error)) => return Err(error.into()),
-        Err(ReconcileError::Stream(error)) => return Err(unreachable(&error)),
+        Err(ReconcileError::Stream(error)) => return Err(unread(stream, &error)),
     };
     let missing = found.missing.len();
     let again = if republish { desk.store.republish(&Republish::Rows(found.missing)).await? } else { 0 };
@@ -128,6 +127,11 @@ async fn compare(
             .hint("`--republish` sends them again")),
         false => Ok(()),
     }
+}
+
+fn unread(stream: &StreamArgs, error: &StreamError) -> Failure {
+    Failure::new(Exit::Source, format!("stream {} cannot be read: {error}", stream.stream))
+        .hint("is the server of `--nats` up, is the stream there? `patra relay` makes it")
 }
 
 fn which(args: &RepublishArgs) -> Result<Republish, Failure> {

@@ -60,6 +60,7 @@ pub struct StreamArgs {
     /// First part of every subject
     #[arg(long, env = "PATRA_NATS_PREFIX", default_value = "patra", value_name = "PART")]
     pub prefix: String,
+    /// What the server asks for; a user and password can stand in the address instead
     #[arg(long, env = "PATRA_NATS_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub nats_token: Option<SecretString>,
 }
