@@ -459,6 +459,9 @@ pub struct ServeArgs {
     /// Answer as fast as possible: no rate limits, no delays
     #[arg(long)]
     pub unlimited: bool,
+    /// Let every answer take so many milliseconds
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(..=600_000))]
+    pub latency: Option<u32>,
     /// Write the truth and the request log here on exit
     #[arg(long, value_name = "DIR")]
     pub keep: Option<PathBuf>,

@@ -34,7 +34,7 @@ pub use provider::{Kind, Provider, Rate, Reply};
 pub use request::{Cut, SimAnswer, SimRequest};
 pub use rng::Rng;
 pub use scenarios::{SCENARIOS, Scenario};
-pub use serve::serve;
+pub use serve::{Latency, serve};
 pub use served::{Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows, write_jsonl};
 pub use source::Source;
 pub use truth::{Face, Truth, TruthVersion};

@@ -1,5 +1,5 @@
 //! A world on a real port. Cut bodies announce their full length and end early; a reset closes the connection before any
-//! answer; delays are real when asked for.
+//! answer; how long an answer takes is chosen.
 //!
 //! Every accepted connection carries a switch that the handler can throw: from then on reading and writing fail, and the
 //! server drops the connection.
@@ -31,14 +31,35 @@ const BODY_BYTES_MAX: usize = 8 << 20;
 /// Long enough for the first part of a cut body to leave before the connection closes.
 const CUT_PAUSE: Duration = Duration::from_millis(20);
 
+/// How long an answer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latency {
+    /// No time at all.
+    None,
+    /// What the world says, faults included.
+    World,
+    /// Always the same.
+    Fixed(Duration),
+}
+
+impl Latency {
+    fn of(self, answer: &SimAnswer) -> Duration {
+        match self {
+            Latency::None => Duration::ZERO,
+            Latency::World => Duration::from_micros(u64::try_from(answer.delay_us).unwrap_or(0)),
+            Latency::Fixed(span) => span,
+        }
+    }
+}
+
 /// Serves a world until the future is dropped. `now` gives the virtual time of each request.
 pub async fn serve(
     world: SharedWorld,
     listener: TcpListener,
     now: impl Fn() -> i64 + Send + Sync + Clone + 'static,
-    realtime_delays: bool,
+    latency: Latency,
 ) -> io::Result<()> {
-    let door = Door { world, now, realtime_delays };
+    let door = Door { world, now, latency };
     let router = Router::new().fallback(enter).with_state(door);
     axum::serve(Switched(listener), router.into_make_service_with_connect_info::<Switch>()).await
 }
@@ -47,7 +68,7 @@ pub async fn serve(
 struct Door<N> {
     world: SharedWorld,
     now: N,
-    realtime_delays: bool,
+    latency: Latency,
 }
 
 async fn enter<N>(
@@ -67,8 +88,9 @@ where
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     let asked = SimRequest::from_url(parts.method.as_str(), path, headers, body.to_vec());
     let answer = door.world.answer(&asked, (door.now)());
-    if door.realtime_delays && answer.delay_us > 0 {
-        tokio::time::sleep(Duration::from_micros(answer.delay_us.unsigned_abs())).await;
+    let latency = door.latency.of(&answer);
+    if !latency.is_zero() {
+        tokio::time::sleep(latency).await;
     }
     if answer.cut == Some(Cut::Reset) {
         switch.0.store(true, Ordering::Release);

@@ -12,7 +12,7 @@ use patra_core::id::Id;
 use patra_core::ports::Clock;
 use patra_core::time::{Span, Timestamp};
 use patra_engine::planner::{Planned, Trigger};
-use patra_sim::{FaultPlan, SharedWorld, Source, World, WorldPlan, serve};
+use patra_sim::{FaultPlan, Latency, SharedWorld, Source, World, WorldPlan, serve};
 use patra_testkit::lab::{add_seen, rules_of};
 use secrecy::ExposeSecret;
 use serde_json::Value;
@@ -76,7 +76,7 @@ async fn open_world(args: &DemoArgs, now: Timestamp) -> Result<(SharedWorld, Str
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?.to_string();
     let clock = Arc::new(SystemClock::start());
-    tokio::spawn(serve(world.clone(), listener, move || clock.now().micros(), true));
+    tokio::spawn(serve(world.clone(), listener, move || clock.now().micros(), Latency::World));
     Ok((world, address))
 }
 

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use patra_core::ports::Clock;
 use patra_core::time::{Span, Timestamp};
-use patra_sim::{FaultLevel, FaultPlan, LogMode, Rate, SCENARIOS, SharedWorld, Source, World, WorldPlan, serve};
+use patra_sim::{
+    FaultLevel, FaultPlan, Latency, LogMode, Rate, SCENARIOS, SharedWorld, Source, World, WorldPlan, serve,
+};
 use serde_json::{Value, json};
 
 use crate::cli::{Faults, Global, ServeArgs, SimCommand};
@@ -48,13 +50,21 @@ async fn serve_world(global: &Global, args: &ServeArgs) -> Result<(), Failure> {
     announce(global, args, &address.to_string(), &world);
     let now = move || clock.now().micros();
     tokio::select! {
-        ended = serve(world.clone(), listener, now, !args.unlimited) => ended?,
+        ended = serve(world.clone(), listener, now, latency(args)) => ended?,
         _ = tokio::signal::ctrl_c() => {}
         () = terminated() => {}
     }
     match &args.keep {
         Some(folder) => keep(&world, folder),
         None => Ok(()),
+    }
+}
+
+fn latency(args: &ServeArgs) -> Latency {
+    match args.latency {
+        Some(millis) => Latency::Fixed(std::time::Duration::from_millis(millis.into())),
+        None if args.unlimited => Latency::None,
+        None => Latency::World,
     }
 }
 

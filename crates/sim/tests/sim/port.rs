@@ -1,6 +1,6 @@
 //! The world on a real port, seen by a client that reads bytes and trusts nothing.
 
-use patra_sim::{FaultKind, FaultPlan, SharedWorld, Source, World, WorldPlan, serve};
+use patra_sim::{FaultKind, FaultPlan, Latency, SharedWorld, Source, World, WorldPlan, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -33,7 +33,7 @@ async fn a_real_client_sees_whole_cut_and_reset_answers() {
     let world = SharedWorld::new(World::new(WorldPlan { faults, ..WorldPlan::new(1, 700, FROM, TO) }));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let server = tokio::spawn(serve(world.clone(), listener, || TO, false));
+    let server = tokio::spawn(serve(world.clone(), listener, || TO, Latency::None));
     let get = "GET /crossref/works?rows=20 HTTP/1.1\r\nHost: sim.test\r\nConnection: close\r\n\r\n";
 
     let (head, body) = fetch(address, get).await;
