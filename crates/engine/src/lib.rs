@@ -4,6 +4,7 @@
 //! simulation on virtual time runs exactly this code.
 
 pub mod cached_registry;
+mod crowd;
 pub mod executor;
 pub mod fleet_gate;
 pub mod gate;

@@ -67,7 +67,10 @@ pub(crate) async fn acquire(store: Arc<Inner>, claim: Arc<Claim>) -> Result<Vec<
 async fn acquire_in(tx: &mut Tx, store: &Inner, claim: &Claim) -> Result<Vec<Leased>, DbError> {
     store.fail.hit("claim.select")?;
     let now = tx.now();
-    let room = |partition: &Partition| claim.room(partition);
+    let room = |partition: &Partition, state: TaskState| match state {
+        TaskState::Queued => claim.room(partition),
+        _ => claim.room_for_lost(partition),
+    };
     let only = claim.only.as_deref().unwrap_or_default();
     let wanted = Wanted { limit: claim.limit.min(CLAIM_MAX), only, room: &room };
     let mut leased = Vec::new();

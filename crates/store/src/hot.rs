@@ -9,10 +9,7 @@ use crate::{
 pub(crate) const HOT: &[(&str, &str)] = &[
     (plan::LIVE_PLAN, "uk_plan_live"),
     (plan::PLAN_BY_KEY, "uk_plan_key"),
-    (queue::NEXT_PROVENANCE, "idx_task_claim"),
-    (queue::NEXT_ENDPOINT, "idx_task_claim"),
-    (queue::NEXT_OPERATION, "idx_task_claim"),
-    (queue::NEXT_PRIORITY, "idx_task_claim"),
+    (queue::NEXT_GROUP, "idx_task_claim"),
     (queue::DUE, "idx_task_claim"),
     (queue::EXPIRED, "idx_task_queue"),
     (queue::NEXT_QUEUED, "idx_task_claim"),

@@ -25,19 +25,10 @@ const EXPIRED_MAX: u32 = 256;
 /// Plans of a newer format that are remembered.
 const TOO_NEW_MAX: usize = 150;
 
-pub(crate) const NEXT_PROVENANCE: &str = "-- queue.next_provenance
-    SELECT MIN(provenance_code) AS next FROM ing_task WHERE status_code = :queued AND provenance_code > :after";
-pub(crate) const NEXT_ENDPOINT: &str = "-- queue.next_endpoint
-    SELECT MIN(endpoint_name) AS next FROM ing_task
-     WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name > :after";
-pub(crate) const NEXT_OPERATION: &str = "-- queue.next_operation
-    SELECT MIN(operation_code) AS next FROM ing_task
-     WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
-       AND operation_code > :after";
-pub(crate) const NEXT_PRIORITY: &str = "-- queue.next_priority
-    SELECT MIN(priority) AS next FROM ing_task
-     WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
-       AND operation_code = :operation AND priority > :after";
+pub(crate) const NEXT_GROUP: &str = "-- queue.next_group
+    SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
+     WHERE status_code = :queued AND {after:provenance_code,endpoint_name,operation_code,priority}
+     ORDER BY provenance_code, endpoint_name, operation_code, priority {limit:limit}";
 pub(crate) const DUE: &str = "-- task.due
     SELECT id, lease_epoch, status_code, plan_id, provenance_code, endpoint_name, operation_code FROM ing_task
      WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
@@ -76,11 +67,7 @@ impl Candidate {
             epoch: row.int("lease_epoch")?,
             state: row.code("status_code", TaskState::from_code)?,
             plan: row.id("plan_id")?,
-            partition: Partition {
-                provenance: row.string("provenance_code")?,
-                endpoint: row.string("endpoint_name")?,
-                operation: row.string("operation_code")?,
-            },
+            partition: partition(row)?,
         })
     }
 }
@@ -111,8 +98,8 @@ pub(crate) struct Wanted<'a> {
     pub limit: u32,
     /// Only this provenance; empty for all.
     pub only: &'a str,
-    /// How many more tasks of a partition the caller would run.
-    pub room: &'a (dyn Fn(&Partition) -> u32 + Sync),
+    /// How many more tasks of a partition the caller would take, from the queue or from a holder that is gone.
+    pub room: &'a (dyn Fn(&Partition, TaskState) -> u32 + Sync),
 }
 
 impl Queue {
@@ -130,7 +117,9 @@ impl Queue {
         let mut groups = self.groups(tx, false).await?;
         for known in [true, false] {
             let before = found.tasks.len();
-            groups.retain(|group| found.wants(&group.partition) && !is_stopped(&stopped, &group.partition));
+            groups.retain(|group| {
+                found.wants(&group.partition, TaskState::Queued) && !is_stopped(&stopped, &group.partition)
+            });
             self.take_turns(tx, &groups, &mut found).await?;
             if !known || found.tasks.len() > before || found.left() == 0 {
                 break;
@@ -160,7 +149,7 @@ impl Queue {
 
     async fn take_from(&self, tx: &mut Tx, group: &Group, most: u32, found: &mut Found<'_>) -> Result<(), DbError> {
         loop {
-            let limit = most.min(found.room(&group.partition));
+            let limit = most.min(found.room(&group.partition, TaskState::Queued));
             if limit == 0 {
                 return Ok(());
             }
@@ -287,18 +276,18 @@ impl Found<'_> {
         self.wanted.limit.saturating_sub(u32::try_from(self.tasks.len()).unwrap_or(u32::MAX))
     }
 
-    /// How many more of this partition.
-    fn room(&self, partition: &Partition) -> u32 {
+    /// How many more tasks in this state of this partition.
+    fn room(&self, partition: &Partition, state: TaskState) -> u32 {
         let taken = self.by_partition.get(partition).copied().unwrap_or(0);
-        (self.wanted.room)(partition).saturating_sub(taken).min(self.left())
+        (self.wanted.room)(partition, state).saturating_sub(taken).min(self.left())
     }
 
-    fn wants(&self, partition: &Partition) -> bool {
-        (self.wanted.only.is_empty() || self.wanted.only == partition.provenance) && self.room(partition) > 0
+    fn wants(&self, partition: &Partition, state: TaskState) -> bool {
+        (self.wanted.only.is_empty() || self.wanted.only == partition.provenance) && self.room(partition, state) > 0
     }
 
     fn offer(&mut self, one: Candidate) {
-        if self.wants(&one.partition) {
+        if self.wants(&one.partition, one.state) {
             *self.by_partition.entry(one.partition.clone()).or_default() += 1;
             self.tasks.push(one);
         }
@@ -329,51 +318,32 @@ fn is_stopped(stopped: &[(String, String)], partition: &Partition) -> bool {
     stopped.iter().any(of)
 }
 
-/// Every group, by one seek for each value of each level.
+/// Every group, by one seek for each.
 async fn read_groups(tx: &mut Tx) -> Result<Vec<Group>, DbError> {
-    let mut groups = Vec::new();
-    let queued = || params! { queued: TaskState::Queued.code() };
-    for provenance in values_of(tx, NEXT_PROVENANCE, &queued()).await? {
-        let mut at = queued();
-        at.extend(params! { provenance: &provenance });
-        for endpoint in values_of(tx, NEXT_ENDPOINT, &at).await? {
-            let mut at = at.clone();
-            at.extend(params! { endpoint: &endpoint });
-            for operation in values_of(tx, NEXT_OPERATION, &at).await? {
-                let mut at = at.clone();
-                at.extend(params! { operation: &operation });
-                let partition = Partition { provenance: provenance.clone(), endpoint: endpoint.clone(), operation };
-                for priority in priorities_of(tx, &at).await? {
-                    groups.push(Group { priority, partition: partition.clone() });
-                }
-            }
-        }
-    }
-    Ok(groups)
-}
-
-async fn values_of(tx: &mut Tx, text: &'static str, prefix: &[(&'static str, Value)]) -> Result<Vec<String>, DbError> {
-    let mut values: Vec<String> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     loop {
-        let mut asked = prefix.to_vec();
-        asked.extend(params! { after: values.last().map_or("", String::as_str) });
-        let row = tx.row("ing_task", text, asked).await?;
-        match row.as_ref().map_or(Ok(None), |row| row.opt_text("next"))? {
-            Some(next) => values.push(next.to_owned()),
-            None => return Ok(values),
-        }
+        let asked = after(groups.last());
+        let Some(row) = tx.row("ing_task", NEXT_GROUP, asked).await? else { return Ok(groups) };
+        groups.push(Group { priority: row.int("priority")?, partition: partition(&row)? });
     }
 }
 
-async fn priorities_of(tx: &mut Tx, prefix: &[(&'static str, Value)]) -> Result<Vec<i64>, DbError> {
-    let mut values = Vec::new();
-    loop {
-        let mut asked = prefix.to_vec();
-        asked.extend(params! { after: values.last().copied().unwrap_or(i64::MIN) });
-        let row = tx.row("ing_task", NEXT_PRIORITY, asked).await?;
-        match row.map_or(Ok(None), |row| row.opt_int("next"))? {
-            Some(next) => values.push(next),
-            None => return Ok(values),
-        }
+fn after(last: Option<&Group>) -> Vec<(&'static str, Value)> {
+    let text = |of: fn(&Partition) -> &str| last.map_or("", |group| of(&group.partition));
+    params! {
+        queued: TaskState::Queued.code(),
+        after_provenance_code: text(|partition| &partition.provenance),
+        after_endpoint_name: text(|partition| &partition.endpoint),
+        after_operation_code: text(|partition| &partition.operation),
+        after_priority: last.map_or(i64::MIN, |group| group.priority),
+        limit: 1u32,
     }
+}
+
+fn partition(row: &Row) -> Result<Partition, LedgerError> {
+    Ok(Partition {
+        provenance: row.string("provenance_code")?,
+        endpoint: row.string("endpoint_name")?,
+        operation: row.string("operation_code")?,
+    })
 }

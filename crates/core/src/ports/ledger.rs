@@ -1,6 +1,6 @@
 //! The ledger: every method is one transaction, and its first sentence is the invariant it keeps.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -189,15 +189,23 @@ pub struct Claim {
     pub partition_max: u32,
     /// What it runs already.
     pub running: BTreeMap<Partition, u32>,
+    /// Partitions whose tasks it runs already wait for the gate: another one of the queue would only wait too.
+    pub crowded: BTreeSet<Partition>,
 }
 
 impl Claim {
     pub fn new(who: &str, limit: u32, ttl: Span) -> Claim {
-        Claim { who: who.to_owned(), limit, ttl, only: None, partition_max: u32::MAX, running: BTreeMap::new() }
+        let (running, crowded) = (BTreeMap::new(), BTreeSet::new());
+        Claim { who: who.to_owned(), limit, ttl, only: None, partition_max: u32::MAX, running, crowded }
     }
 
-    /// How many more tasks of this partition the executor takes.
+    /// How many more queued tasks of this partition the executor takes.
     pub fn room(&self, partition: &Partition) -> u32 {
+        if self.crowded.contains(partition) { 0 } else { self.room_for_lost(partition) }
+    }
+
+    /// The same for tasks whose holder is gone: they count as held already, and must not wait for anything.
+    pub fn room_for_lost(&self, partition: &Partition) -> u32 {
         self.partition_max.saturating_sub(self.running.get(partition).copied().unwrap_or(0))
     }
 }

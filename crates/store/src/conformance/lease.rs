@@ -321,14 +321,24 @@ pub(super) async fn sources_take_turns_whatever_the_length_of_their_queues(bench
     assert_eq!(turns, ["a", "a", "b", "b"]);
 }
 
+fn of(provenance: &str) -> Partition {
+    Partition { provenance: provenance.into(), endpoint: "works".into(), operation: "HARVEST".into() }
+}
+
+pub(super) async fn no_queued_task_is_taken_only_to_wait_at_the_gate(bench: Bench) {
+    queue(&bench, "a", 2, 3).await;
+    queue(&bench, "b", 1, 3).await;
+    let crowded = Claim { crowded: [of("a")].into(), ..Claim::new("w", 8, TTL) };
+    assert_eq!(claimed(&bench, &crowded).await, ["b"]);
+    let other = Claim::new("other", 8, TTL);
+    assert_eq!(claimed(&bench, &other).await, ["a", "a"], "where nobody waits there is room");
+    bench.advance(TTL.plus(Span::SECOND));
+    assert_eq!(claimed(&bench, &crowded).await.len(), 3, "a lost task does not wait for a free permit");
+}
+
 pub(super) async fn a_full_partition_leaves_room_to_the_others(bench: Bench) {
     queue(&bench, "a", 5, 3).await;
     queue(&bench, "b", 5, 3).await;
-    let of = |provenance: &str| Partition {
-        provenance: provenance.into(),
-        endpoint: "works".into(),
-        operation: "HARVEST".into(),
-    };
     let mut claim = Claim { partition_max: 2, ..Claim::new("w", 8, TTL) };
     let mut first = claimed(&bench, &claim).await;
     first.sort();

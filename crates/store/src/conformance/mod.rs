@@ -71,6 +71,7 @@ every_backend! {
         tasks_are_claimed_by_priority_then_time_then_id,
         sources_take_turns_whatever_the_length_of_their_queues,
         a_full_partition_leaves_room_to_the_others,
+        no_queued_task_is_taken_only_to_wait_at_the_gate,
         a_paused_source_is_not_claimed,
         a_plan_of_a_newer_format_is_not_claimed,
         waiting_does_not_count_as_a_failure,
