@@ -37,6 +37,20 @@ pub struct BenchArgs {
 pub enum BenchCommand {
     /// What a claim and a commit cost while many tasks wait and many executors ask
     Claims(ClaimArgs),
+    /// How throughput grows with 1, 2, 4 executors on a source that only its latency limits
+    Scale(ScaleArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ScaleArgs {
+    #[arg(long, value_enum, default_value_t = Backend::Postgres)]
+    pub backend: Backend,
+    /// How long each answer takes
+    #[arg(long, default_value_t = 400, value_name = "MS")]
+    pub latency: u32,
+    /// How long each size of the fleet is measured
+    #[arg(long, default_value_t = 20)]
+    pub seconds: u32,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -94,6 +108,9 @@ pub struct FleetArgs {
     pub minutes: f64,
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// A `patra` of the release before: every second process of the fleet is of it
+    #[arg(long, value_name = "FILE")]
+    pub previous: Option<std::path::PathBuf>,
     /// Keep the ledger, the truth, the request log and all logs here
     #[arg(long, value_name = "DIR")]
     pub keep: Option<std::path::PathBuf>,
@@ -105,6 +122,8 @@ pub enum TortureCommand {
     Kill(KillArgs),
     /// Peak memory of a harvest of a million records against that of a tenth
     Memory(MemoryArgs),
+    /// Kill, stop and empty the Redis of a fleet that works at 50 requests in a second; no window may hold more
+    Redis(FleetArgs),
     /// Break a harvest at every failpoint in every mode, let it finish, compare with the truth
     Sweep(SweepArgs),
 }
@@ -154,6 +173,7 @@ pub struct MemoryArgs {
 pub fn bench(args: &BenchArgs) -> Result<bool> {
     match &args.command {
         Some(BenchCommand::Claims(args)) => bench::claims::run(args),
+        Some(BenchCommand::Scale(args)) => bench::scale::run(args),
         None => bench::run(&args.spine),
     }
 }
@@ -163,6 +183,7 @@ pub fn torture(args: &TortureArgs) -> Result<bool> {
     match &args.command {
         Some(TortureCommand::Kill(args)) => kill::run(args),
         Some(TortureCommand::Memory(args)) => memory::run(args),
+        Some(TortureCommand::Redis(args)) => torture::run_redis(args, backend(args)?),
         Some(TortureCommand::Sweep(args)) => sweep::run(args),
         None => torture::run(&args.fleet, backend(&args.fleet)?),
     }
@@ -181,6 +202,7 @@ pub fn bench(_: &BenchArgs) -> Result<bool> {
 pub fn torture(args: &TortureArgs) -> Result<bool> {
     match &args.command {
         Some(TortureCommand::Sweep(_)) => again(Build::Strikable),
+        Some(TortureCommand::Redis(args)) => backend(args).and_then(|_| again(Build::Release)),
         Some(TortureCommand::Kill(_) | TortureCommand::Memory(_)) => again(Build::Release),
         None => backend(&args.fleet).and_then(|_| again(Build::Plain)),
     }

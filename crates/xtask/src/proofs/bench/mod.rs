@@ -4,6 +4,7 @@ mod bare;
 pub mod claims;
 mod filling;
 mod ledger;
+pub mod scale;
 
 use std::time::Instant;
 

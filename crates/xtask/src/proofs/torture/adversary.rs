@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::fleet::Role;
-use super::size::{LEASE, Size};
+use super::size::{LEASE, Size, Weather};
 use crate::proofs::Backend;
 use crate::proofs::random::Random;
 
@@ -70,6 +70,14 @@ pub fn deeds(seed: u64, size: &Size, backend: Backend) -> Vec<(Duration, Deed)> 
             all.push((at, deed(&mut random)));
         }
     };
+    match size.weather {
+        Weather::Storm => {}
+        Weather::Redis => {
+            kind(3, 1, redis);
+            return all;
+        }
+        Weather::Fair => return all,
+    }
     kind(1, 1, kill);
     kind(2, STOP_EVERY, stop);
     kind(3, REDIS_EVERY.min(rare(size)), redis);

@@ -61,6 +61,7 @@ enum State {
 
 struct Member {
     role: Role,
+    binary: PathBuf,
     args: Vec<String>,
     log: PathBuf,
     /// Where the words of the present process begin in its log.
@@ -68,8 +69,25 @@ struct Member {
     state: State,
 }
 
+/// The builds of a fleet.
+#[derive(Clone, Debug, Default)]
+pub struct Binaries {
+    /// Every second process of a role is of this build.
+    pub previous: Option<PathBuf>,
+}
+
+impl Binaries {
+    fn of(&self, number: usize) -> Result<PathBuf> {
+        match &self.previous {
+            Some(previous) if number % 2 == 1 => Ok(previous.clone()),
+            _ => patra(),
+        }
+    }
+}
+
 #[derive(Default)]
 pub struct Fleet {
+    binaries: Binaries,
     members: Vec<Member>,
     pub strikes: Vec<Strike>,
     pub fallen: Vec<Fallen>,
@@ -77,13 +95,20 @@ pub struct Fleet {
 }
 
 impl Fleet {
+    pub fn of(binaries: Binaries) -> Fleet {
+        let mut fleet = Fleet::default();
+        fleet.binaries = binaries;
+        fleet
+    }
+
     /// One more process, started at once.
     pub fn enlist(&mut self, role: Role, args: Vec<String>, logs: &Path) -> Result<()> {
         let number = self.members.iter().filter(|member| member.role == role).count();
         let log = logs.join(format!("{}-{number:02}.log", role.name()));
-        let child = start(&args, &log)?;
+        let binary = self.binaries.of(number)?;
+        let child = start(&binary, &args, &log)?;
         self.starts += 1;
-        self.members.push(Member { role, args, log, log_from: 0, state: State::Running(child) });
+        self.members.push(Member { role, binary, args, log, log_from: 0, state: State::Running(child) });
         Ok(())
     }
 
@@ -105,7 +130,7 @@ impl Fleet {
                 State::Down { again_at } if Instant::now() >= again_at => {
                     self.starts += 1;
                     member.log_from = std::fs::metadata(&member.log)?.len();
-                    State::Running(start(&member.args, &member.log)?)
+                    State::Running(start(&member.binary, &member.args, &member.log)?)
                 }
                 other => other,
             };
@@ -196,9 +221,9 @@ impl Drop for Fleet {
     }
 }
 
-fn start(args: &[String], log: &Path) -> Result<Child> {
+fn start(binary: &Path, args: &[String], log: &Path) -> Result<Child> {
     let log = File::options().create(true).append(true).open(log)?;
-    let mut command = bound(&patra()?, None);
+    let mut command = bound(binary, None);
     command.args(args).env("NO_COLOR", "1").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
     command.spawn().context("patra cannot be started")
 }

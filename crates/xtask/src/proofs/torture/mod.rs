@@ -7,28 +7,30 @@
 //! Everything that was started here ends with this program, however it ends.
 
 mod adversary;
+mod arrivals;
 mod faults;
-mod fleet;
+pub mod fleet;
 mod holders;
-mod ledger;
+pub mod ledger;
 mod logs;
 mod places;
 mod proxy;
 mod quiet;
 mod report;
-mod size;
+pub mod size;
 mod storm;
 mod stream;
-mod world;
+pub mod world;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use patra_checker::{CheckInput, Database, OVERLAP_US, ServedRow, Severity, SourceRules, Verdict, read_jsonl};
+use patra_checker::{CheckInput, Database, OVERLAP_US, Severity, Verdict, read_jsonl};
 
 use self::adversary::deeds;
-use self::fleet::{Fleet, Role};
+use self::arrivals::Arrivals;
+use self::fleet::{Binaries, Fleet, Role};
 use self::places::Places;
 use self::report::Report;
 use self::size::{LEASE, Size};
@@ -45,35 +47,47 @@ const PLAN_EVERY: &str = "PT3S";
 const WARM_UP: Duration = Duration::from_secs(3);
 
 pub fn run(args: &FleetArgs, backend: Backend) -> Result<bool> {
+    shown(args, backend, &Size::full(args.minutes))
+}
+
+/// Only Redis is troubled, and the limit of the source is judged to the request (FM-8).
+pub fn run_redis(args: &FleetArgs, backend: Backend) -> Result<bool> {
+    shown(args, backend, &Size::redis(args.minutes))
+}
+
+fn shown(args: &FleetArgs, backend: Backend, size: &Size) -> Result<bool> {
     storm::watch_signals();
     let (folder, _guard) = folder(args.keep.as_deref())?;
-    let report = tortured(backend, &Size::full(args.minutes), args.seed, &folder)?;
+    let binaries = Binaries { previous: args.previous.clone() };
+    let report = tortured(backend, size, args.seed, &binaries, &folder)?;
     println!("{}", report.table());
     println!("{}", report.json());
     Ok(report.ok())
 }
 
 /// The whole proof, in a folder that keeps what it leaves behind.
-fn tortured(backend: Backend, size: &Size, seed: u64, folder: &Path) -> Result<Report> {
+fn tortured(backend: Backend, size: &Size, seed: u64, binaries: &Binaries, folder: &Path) -> Result<Report> {
     let begun = Instant::now();
     let logs = folder.join("logs");
     std::fs::create_dir_all(&logs)?;
     let mut places = Places::start(backend, seed)?;
     let world = World::start(size, seed, folder)?;
     world.apply(&places.ledger())?;
-    let mut fleet = enlisted(size, &places, &world, &logs)?;
+    let mut fleet = enlisted(size, &places, &world, binaries, &logs)?;
     println!("{} processes on {}, {} records", fleet.starts, backend.name(), size.records);
     let warm = Instant::now();
     while warm.elapsed() < WARM_UP {
         storm::tick(&mut fleet, &mut places)?;
     }
+    let from_us = now_us();
     let done = storm::rage(&mut fleet, &mut places, &deeds(seed, size, backend), size.storm)?;
+    let storm_us = (from_us, now_us());
     println!("the storm is over; the fleet finishes its work");
     let rested = quiet::rest(&mut fleet, &mut places, &world)?;
     let copy = folder.join("ledger.db");
     ledger::copy(&places.ledger(), &copy)?;
     let streamed = stream::streamed(&places.broker(), &copy)?;
-    let (verdict, twice_the_rate) = verdict(&copy, world, &places)?;
+    let (verdict, arrivals) = verdict(&copy, world, &places, storm_us)?;
     std::fs::write(folder.join("strikes.json"), serde_json::to_vec(&fleet.strikes)?)?;
     let holders = holders::holders(&copy, &fleet.strikes, &places.away)?;
     Ok(Report {
@@ -86,7 +100,7 @@ fn tortured(backend: Backend, size: &Size, seed: u64, folder: &Path) -> Result<R
         double_commits: doubled(&copy)?,
         streamed,
         verdict,
-        twice_the_rate,
+        arrivals,
         holders,
         said: logs::said(&logs)?,
         fallen: fleet.fallen.clone(),
@@ -95,8 +109,8 @@ fn tortured(backend: Backend, size: &Size, seed: u64, folder: &Path) -> Result<R
     })
 }
 
-fn enlisted(size: &Size, places: &Places, world: &World, logs: &Path) -> Result<Fleet> {
-    let mut fleet = Fleet::default();
+fn enlisted(size: &Size, places: &Places, world: &World, binaries: &Binaries, logs: &Path) -> Result<Fleet> {
+    let mut fleet = Fleet::of(binaries.clone());
     let of = |role: Role, more: &[&str]| -> Vec<String> {
         let database = places.ledger_of_the_fleet();
         let args = [role.name(), "-v", "--database", database.as_str()];
@@ -121,9 +135,9 @@ fn enlisted(size: &Size, places: &Places, world: &World, logs: &Path) -> Result<
     Ok(fleet)
 }
 
-/// What the checker says of the copy, and how often a source was asked twice as much as it allows. The simulators end
-/// first, because they write their truth then.
-fn verdict(copy: &Path, world: World, places: &Places) -> Result<(Verdict, usize)> {
+/// What the checker says of the copy, and what the request log says of the limits. The simulators end first, because
+/// they write their truth then.
+fn verdict(copy: &Path, world: World, places: &Places, storm_us: (i64, i64)) -> Result<(Verdict, Arrivals)> {
     let rules = world.rules(&places.ledger())?;
     let kept = world.end()?;
     let mut input = CheckInput::new(Database::Path(copy.to_owned()));
@@ -136,22 +150,7 @@ fn verdict(copy: &Path, world: World, places: &Places) -> Result<(Verdict, usize
     for finding in verdict.findings.iter().filter(|finding| finding.severity == Severity::Error) {
         println!("{} {}: {}", finding.check, finding.source, finding.message);
     }
-    Ok((verdict, twice_the_rate(&input.rules, &input.served)))
-}
-
-/// Half the span already holds more than the whole span may. A busy machine delivers some requests late, so that a
-/// window holds one too many; this many come only from a gate that forgot, or from two of them.
-fn twice_the_rate(rules: &[SourceRules], served: &[ServedRow]) -> usize {
-    let mut count = 0;
-    for rules in rules {
-        let mut times: Vec<i64> = served.iter().filter(|row| row.source == rules.source).map(|row| row.at_us).collect();
-        times.sort_unstable();
-        for (limit, per_us) in &rules.rates {
-            let pairs = times.iter().zip(times.iter().skip(*limit as usize));
-            count += pairs.filter(|(first, over)| *over - *first < per_us / 2).count();
-        }
-    }
-    count
+    Ok((verdict, Arrivals::of(&input.rules, &input.served, storm_us)))
 }
 
 #[cfg(test)]
@@ -166,7 +165,7 @@ mod tests {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
-        let report = tortured(backend, &Size::short(), 1, folder.path()).unwrap();
+        let report = tortured(backend, &Size::short(), 1, &Binaries::default(), folder.path()).unwrap();
         println!("{}", report.table());
         assert!(report.ok(), "{}", report.json());
     }

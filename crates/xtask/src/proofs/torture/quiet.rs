@@ -11,7 +11,7 @@ use super::fleet::{Fleet, Role};
 use super::ledger::number;
 use super::places::Places;
 use super::storm::tick;
-use super::world::{SOURCES, World};
+use super::world::World;
 use crate::proofs::rig::patra;
 
 const OPEN_TASKS: &str = "SELECT COUNT(*) FROM ing_task WHERE status_code IN ('QUEUED', 'RUNNING')";
@@ -91,7 +91,7 @@ fn wait_until_none(
 /// Slices that ended without proof, and what has become due since, are owed to the next plan.
 fn harvest_the_rest(places: &Places, world: &World) -> Result<(u32, bool)> {
     let mut harvests = 0;
-    for source in SOURCES {
+    for source in world.sources {
         let harvest = world.harvest(source, &places.ledger());
         let mut complete = false;
         for _ in 0..HARVESTS_MAX {

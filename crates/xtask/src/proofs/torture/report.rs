@@ -6,18 +6,21 @@ use patra_checker::Verdict;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::arrivals::Arrivals;
 use super::fleet::Fallen;
 use super::holders::Holders;
 use super::logs::Said;
 use super::proxy::Proxy;
 use super::quiet::Rested;
-use super::size::{LEASE, Size};
+use super::size::{LEASE, Size, Weather};
 use super::storm::Done;
 use super::stream::Streamed;
 use crate::proofs::Backend;
 
 /// A takeover may take the lease and this long.
 const TAKEOVER_SLACK_S: f64 = 5.0;
+/// A fleet that has lost Redis notices, waits for one window and goes on.
+const SILENCE_MAX_S: f64 = 10.0;
 /// Counted apart: the law of rates is judged by its own check.
 const RATE_CHECK: &str = "C6";
 
@@ -67,7 +70,7 @@ pub struct Report {
     pub double_commits: u64,
     pub streamed: Streamed,
     pub verdict: Verdict,
-    pub twice_the_rate: usize,
+    pub arrivals: Arrivals,
     pub holders: Holders,
     pub said: Said,
     pub fallen: Vec<Fallen>,
@@ -109,7 +112,8 @@ impl Report {
     }
 
     fn lines(&self) -> Vec<Line> {
-        [self.volumes(), self.network(), self.records(), self.events(), self.leases(), self.ends()].concat()
+        [self.volumes(), self.network(), self.records(), self.rates(), self.events(), self.leases(), self.ends()]
+            .concat()
     }
 
     fn volumes(&self) -> Vec<Line> {
@@ -150,8 +154,23 @@ impl Report {
             zero("extra", self.sum(|source| source.extra_count)),
             zero("double commits", self.double_commits),
             zero("other findings", self.other_findings()),
-            told("windows above the rate", self.rate_windows_above().to_string()),
-            zero("  twice the rate", self.twice_the_rate as u64),
+        ]
+    }
+
+    /// Where only Redis is away there is no other reason for a request that comes too early.
+    fn rates(&self) -> Vec<Line> {
+        let Arrivals { twice_the_rate, per_second, silence_s } = self.arrivals;
+        let (above, only_redis) = (self.rate_windows_above(), self.size.weather == Weather::Redis);
+        let limits = f64::from(self.size.per_second) * self.size.sources.len() as f64;
+        vec![
+            ("windows above the rate", above.to_string(), only_redis.then_some(above == 0)),
+            zero("  twice the rate", twice_the_rate as u64),
+            told("requests in a second", format!("{per_second:.1} of at most {limits}")),
+            (
+                "longest silence",
+                format!("{silence_s:.1} s of one source"),
+                only_redis.then_some(silence_s <= SILENCE_MAX_S),
+            ),
         ]
     }
 
@@ -245,7 +264,7 @@ impl Report {
             "stale_writes_accepted": self.holders.stale_accepted,
             "event_loss": self.streamed.missing,
             "rate_windows_above": self.rate_windows_above(),
-            "rate_windows_twice": self.twice_the_rate,
+            "arrivals": self.arrivals,
             "done": self.done,
             "proxy": self.proxied,
             "holders": self.holders,

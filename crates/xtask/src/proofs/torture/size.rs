@@ -29,10 +29,26 @@ pub const LEASE: Duration = Duration::from_secs(2);
 /// Of what a source could give in the time. The rest is lost to faults, most of it to waits after Redis has changed;
 /// the fleet must not run out of work.
 const SHARE: f64 = 0.5;
-const PAGE_RECORDS: f64 = 10.0;
+const PAGE: u32 = 10;
+
+/// Together: a cursor that cannot be asked twice, next links, numbered pages under a cap, and time alone.
+const SOURCES: [&str; 4] = ["crossref", "datacite", "doaj", "timefeed"];
+
+/// What happens to a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weather {
+    /// Everything at once.
+    Storm,
+    /// Only Redis is killed, stopped and emptied, at a pace that leaves the fleet time to come back to it.
+    Redis,
+    /// Nothing happens.
+    Fair,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Size {
+    pub weather: Weather,
+    pub sources: &'static [&'static str],
     pub executors: usize,
     pub planners: usize,
     pub relays: usize,
@@ -41,6 +57,10 @@ pub struct Size {
     pub days: u32,
     /// Records over all sources.
     pub records: u64,
+    /// Records of a page.
+    pub page: u32,
+    /// How long an answer takes; none by default.
+    pub latency_ms: Option<u32>,
     /// Requests that each source takes in a second.
     pub per_second: u32,
     /// Mean time between two kills; other deeds are rarer in proportion.
@@ -56,16 +76,54 @@ impl Size {
     pub fn full(minutes: f64) -> Size {
         let (storm, per_second) = (Duration::from_secs_f64(minutes * 60.0), 8);
         Size {
+            weather: Weather::Storm,
+            sources: &SOURCES,
             executors: 16,
             planners: 2,
             relays: 2,
             storm,
             days: 12,
-            records: records(storm, per_second),
+            records: records(storm, per_second, SOURCES.len()),
+            page: PAGE,
+            latency_ms: None,
             per_second,
             kill_every: Duration::from_millis(2_500),
             stale_least: (10.0 * minutes).min(100.0) as u64,
             judge_times: true,
+        }
+    }
+
+    /// A fleet at work on one source of 50 requests in a second, whose Redis is taken away again and again.
+    pub fn redis(minutes: f64) -> Size {
+        let (storm, per_second) = (Duration::from_secs_f64(minutes * 60.0), 50);
+        Size {
+            weather: Weather::Redis,
+            sources: &["datacite"],
+            executors: 4,
+            planners: 1,
+            relays: 1,
+            storm,
+            days: 12,
+            records: records(storm, per_second, 1),
+            page: PAGE,
+            latency_ms: None,
+            per_second,
+            kill_every: Duration::from_secs(10),
+            stale_least: 0,
+            judge_times: false,
+        }
+    }
+
+    /// One source that only its latency limits, with work for so long and so many executors.
+    pub fn slow_source(latency_ms: u32, records: u64) -> Size {
+        Size {
+            weather: Weather::Fair,
+            executors: 0,
+            records,
+            page: 100,
+            latency_ms: Some(latency_ms),
+            per_second: 10_000,
+            ..Size::redis(0.0)
         }
     }
 
@@ -74,12 +132,16 @@ impl Size {
     pub fn short() -> Size {
         let (storm, per_second) = (Duration::from_secs(12), 20);
         Size {
+            weather: Weather::Storm,
+            sources: &SOURCES,
             executors: 4,
             planners: 2,
             relays: 2,
             storm,
             days: 1,
-            records: records(storm, per_second) / 2,
+            records: records(storm, per_second, SOURCES.len()) / 2,
+            page: PAGE,
+            latency_ms: None,
             per_second,
             kill_every: Duration::from_secs(1),
             stale_least: 0,
@@ -93,7 +155,6 @@ impl Size {
     }
 }
 
-fn records(storm: Duration, per_second: u32) -> u64 {
-    let sources = super::world::SOURCES.len() as f64;
-    (storm.as_secs_f64() * f64::from(per_second) * SHARE * PAGE_RECORDS * sources) as u64
+fn records(storm: Duration, per_second: u32, sources: usize) -> u64 {
+    (storm.as_secs_f64() * f64::from(per_second) * SHARE * f64::from(PAGE) * sources as f64) as u64
 }

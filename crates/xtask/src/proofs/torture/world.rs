@@ -10,17 +10,14 @@ use super::size::Size;
 use crate::proofs::rig::{Harvest, Sim, patra, since_days, with_rate};
 use crate::shell::root;
 
-/// Together: a cursor that cannot be asked twice, next links, numbered pages under a cap, and time alone.
-pub const SOURCES: [&str; 4] = ["crossref", "datacite", "doaj", "timefeed"];
-/// An hour is one slice, which is a few pages: a task that is lost finds a free worker soon.
-const SETTINGS: [&str; 2] = ["pagination.size=10", "window.slice=PT1H"];
-
 pub struct World {
     sim: Sim,
     /// Holds the truth and the request log once the simulators have ended.
     pub kept: PathBuf,
     folder: PathBuf,
     days: u32,
+    pub sources: &'static [&'static str],
+    settings: [String; 2],
 }
 
 impl World {
@@ -29,10 +26,13 @@ impl World {
         let kept = folder.join("world");
         let mut args: Vec<String> = vec!["--unlimited".into(), "--records".into(), size.records.to_string()];
         args.extend(["--seed".into(), seed.to_string(), "--keep".into(), kept.display().to_string()]);
-        args.extend(SOURCES.iter().flat_map(|source| ["--source".to_owned(), (*source).to_owned()]));
+        args.extend(size.latency_ms.iter().flat_map(|ms| ["--latency".to_owned(), ms.to_string()]));
+        args.extend(size.sources.iter().flat_map(|source| ["--source".to_owned(), (*source).to_owned()]));
         let sim = Sim::start_days(&args, size.days)?;
-        let world = World { sim, kept, folder: folder.to_owned(), days: size.days };
-        for source in SOURCES {
+        // An hour is one slice, which is a few pages: a task that is lost finds a free worker soon.
+        let settings = [format!("pagination.size={}", size.page), "window.slice=PT1H".to_owned()];
+        let world = World { sim, kept, folder: folder.to_owned(), days: size.days, sources: size.sources, settings };
+        for source in size.sources {
             std::fs::write(world.definition(source), world.pointed(source, &size.rate())?)?;
         }
         Ok(world)
@@ -56,7 +56,7 @@ impl World {
 
     /// Publishes the definitions.
     pub fn apply(&self, database: &str) -> Result<()> {
-        let files = SOURCES.iter().map(|source| self.definition(source));
+        let files = self.sources.iter().map(|source| self.definition(source));
         let output = Command::new(patra()?).args(["registry", "apply", "--database", database]).args(files).output()?;
         ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Ok(())
@@ -64,9 +64,10 @@ impl World {
 
     /// What a planner is asked for.
     pub fn trigger(&self) -> Vec<String> {
-        let mut args: Vec<String> = SOURCES.iter().flat_map(|source| ["--source", source]).map(str::to_owned).collect();
+        let mut args: Vec<String> =
+            self.sources.iter().flat_map(|source| ["--source", source]).map(str::to_owned).collect();
         args.extend(["--since".to_owned(), since_days(self.days), "--contact".into(), "xtask@example.org".into()]);
-        args.extend(SETTINGS.iter().flat_map(|set| ["--set".to_owned(), (*set).to_owned()]));
+        args.extend(self.settings.iter().flat_map(|set| ["--set".to_owned(), set.clone()]));
         args
     }
 
@@ -78,14 +79,14 @@ impl World {
             database: database.into(),
             address: self.sim.address.clone(),
             days: self.days,
-            set: SETTINGS.iter().map(|set| (*set).to_owned()).collect(),
+            set: self.settings.to_vec(),
             more: Vec::new(),
         }
     }
 
     pub fn rules(&self, database: &str) -> Result<Vec<SourceRules>> {
         let rules = |source: &&str| Ok(patra_testkit::lab::rules_of(source, &self.harvest(source, database).spec()?));
-        SOURCES.iter().map(rules).collect()
+        self.sources.iter().map(rules).collect()
     }
 
     /// Ends the simulators, so that they write what they know; where it is.
