@@ -18,9 +18,8 @@ use crate::servers::{Kind, Servers};
 
 const EXECUTORS: [usize; 3] = [1, 2, 4];
 const WORKERS: u32 = 4;
-/// Each doubling must bring this much, until a core is full.
+/// Each doubling must bring this much. It holds until a core is full; how full they were is told.
 const GROWTH_MIN: f64 = 1.9;
-const CORE_FULL: f64 = 0.95;
 /// New executors have claimed and asked after this.
 const WARM_UP: Duration = Duration::from_secs(5);
 const PAGES: &str = "SELECT COUNT(*) FROM ing_task_run_batch WHERE status_code = 'SUCCEEDED'";
@@ -125,7 +124,7 @@ fn told(args: &ScaleArgs, steps: &[Step]) -> bool {
     let (mut ok, mut rows, mut before) = (true, Vec::<Value>::new(), None::<f64>);
     for step in steps {
         let growth = before.map(|before| step.pages_per_second / before);
-        ok &= growth.is_none_or(|growth| growth >= GROWTH_MIN || step.busiest >= CORE_FULL);
+        ok &= growth.is_none_or(|growth| growth >= GROWTH_MIN);
         let shown = growth.map_or("-".to_owned(), |growth| format!("{growth:.2}"));
         println!(
             "{:>9} {:>9.1} {:>11.0} {shown:>8} {:>13.0} %",
@@ -137,7 +136,7 @@ fn told(args: &ScaleArgs, steps: &[Step]) -> bool {
         rows.push(json!({ "executors": step.executors, "pages_per_second": step.pages_per_second, "growth": growth, "busiest_core": step.busiest }));
         before = Some(step.pages_per_second);
     }
-    println!("at least {GROWTH_MIN} for each doubling until a core is full: {}", if ok { "ok" } else { "FAILED" });
+    println!("at least {GROWTH_MIN} for each doubling: {}", if ok { "ok" } else { "FAILED" });
     println!("{}", json!({ "ok": ok, "backend": args.backend.name(), "latency_ms": args.latency, "steps": rows }));
     ok
 }

@@ -80,7 +80,7 @@ fn tortured(backend: Backend, size: &Size, seed: u64, binaries: &Binaries, folde
         storm::tick(&mut fleet, &mut places)?;
     }
     let from_us = now_us();
-    let done = storm::rage(&mut fleet, &mut places, &deeds(seed, size, backend), size.storm)?;
+    let done = storm::rage(&mut fleet, &mut places, &deeds(seed, size, backend), size)?;
     let storm_us = (from_us, now_us());
     println!("the storm is over; the fleet finishes its work");
     let rested = quiet::rest(&mut fleet, &mut places, &world)?;

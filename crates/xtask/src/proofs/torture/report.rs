@@ -159,13 +159,16 @@ impl Report {
 
     /// Where only Redis is away there is no other reason for a request that comes too early.
     fn rates(&self) -> Vec<Line> {
-        let Arrivals { twice_the_rate, per_second, silence_s } = self.arrivals;
+        let Arrivals { twice_the_rate, per_second, best_per_second, silence_s } = self.arrivals;
         let (above, only_redis) = (self.rate_windows_above(), self.size.weather == Weather::Redis);
         let limits = f64::from(self.size.per_second) * self.size.sources.len() as f64;
         vec![
             ("windows above the rate", above.to_string(), only_redis.then_some(above == 0)),
             zero("  twice the rate", twice_the_rate as u64),
-            told("requests in a second", format!("{per_second:.1} of at most {limits}")),
+            told(
+                "requests in a second",
+                format!("{per_second:.1} of at most {limits}, {best_per_second:.1} in the best 10 s"),
+            ),
             (
                 "longest silence",
                 format!("{silence_s:.1} s of one source"),

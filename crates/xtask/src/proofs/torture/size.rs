@@ -108,7 +108,7 @@ impl Size {
             page: PAGE,
             latency_ms: None,
             per_second,
-            kill_every: Duration::from_secs(10),
+            kill_every: Duration::from_secs(25),
             stale_least: 0,
             judge_times: false,
         }

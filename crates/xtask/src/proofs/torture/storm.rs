@@ -10,6 +10,7 @@ use super::adversary::{Broker, Deed, Redis, Restart};
 use super::fleet::Fleet;
 use super::ledger::number;
 use super::places::Places;
+use super::size::{Size, Weather};
 
 const TICK: Duration = Duration::from_millis(20);
 const SAY_EVERY: Duration = Duration::from_secs(15);
@@ -60,12 +61,12 @@ pub fn tick(fleet: &mut Fleet, places: &mut Places) -> Result<()> {
     fleet.tend()
 }
 
-pub fn rage(fleet: &mut Fleet, places: &mut Places, deeds: &[(Duration, Deed)], span: Duration) -> Result<Done> {
+pub fn rage(fleet: &mut Fleet, places: &mut Places, deeds: &[(Duration, Deed)], size: &Size) -> Result<Done> {
     let mut done = Done::default();
     let begun = Instant::now();
     let (mut next, mut said) = (0, begun);
-    places.set_storm(true);
-    while begun.elapsed() < span {
+    places.set_storm(size.weather == Weather::Storm);
+    while begun.elapsed() < size.storm {
         tick(fleet, places)?;
         while let Some((_, deed)) = deeds.get(next).filter(|(at, _)| *at <= begun.elapsed()) {
             act(*deed, fleet, places, &mut done)?;
