@@ -5,6 +5,7 @@ mod clock;
 mod commands;
 mod failure;
 mod gate;
+mod memory;
 mod opening;
 mod place;
 mod progress;
@@ -21,6 +22,7 @@ use failure::{Exit, Failure};
 use patra_core::ports::Noun;
 
 fn main() -> ExitCode {
+    memory::give_large_blocks_back();
     end_quietly_on_a_closed_pipe();
     let cli = Cli::parse();
     start_logging(&cli);

@@ -125,7 +125,9 @@ fn compress(bytes: &[u8]) -> std::io::Result<Vec<u8>> {
 
 fn pack(bytes: bytes::Bytes, whole: bool) -> Result<PackedBody, LedgerError> {
     let refused = |error| LedgerError::Data { message: format!("a body did not compress: {error}") };
-    let packed = compress(&bytes).map_err(refused)?;
+    let mut packed = compress(&bytes).map_err(refused)?;
+    // The library reserves as much as a body that does not shrink would need.
+    packed.shrink_to_fit();
     Ok(PackedBody { hash: Hash32::of(&bytes), whole, bytes_raw: bytes.len(), packed })
 }
 
