@@ -67,6 +67,10 @@ impl Ledger for BlockingLedger {
         self.runtime.block_on(self.inner.next_due(only))
     }
 
+    async fn mark_asked(&self, lease: &Lease) -> Result<(), LedgerError> {
+        self.runtime.block_on(self.inner.mark_asked(lease))
+    }
+
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError> {
         self.runtime.block_on(self.inner.renew(lease, ttl))
     }

@@ -19,7 +19,7 @@ use crate::rows::{BatchOwner, RunEnd, end_run, open_batch, operation_from, phase
 use crate::stats;
 use crate::step::ended;
 use crate::store::Inner;
-use crate::value::{Row, params};
+use crate::value::{Row, Value, params};
 
 /// Most tasks one call may take.
 const CLAIM_MAX: u32 = 256;
@@ -27,7 +27,8 @@ const CLAIM_MAX: u32 = 256;
 pub(crate) const TAKE: &str = "-- task.take
     UPDATE ing_task SET status_code = :running, lease_owner = :who, run_uuid = :run_uuid,
         lease_epoch = lease_epoch + :step, leased_until = :until, lease_count = lease_count + 1,
-        attempt_no = attempt_no + 1, lost_count = lost_count + :lost, started_at = COALESCE(started_at, :now),
+        attempt_no = attempt_no + 1, lost_count = lost_count + CASE WHEN lost_count = 0 OR asked_epoch = :epoch THEN :lost ELSE 0 END,
+        started_at = COALESCE(started_at, :now),
         updated_at = :now
      WHERE id = :task AND lease_epoch = :epoch
        AND (status_code = :queued OR (status_code = :running AND leased_until < :now))";
@@ -52,6 +53,9 @@ pub(crate) const TRACE: &str = "-- batch.trace
         committed_at, stats
       FROM ing_task_run_batch WHERE task_id = :task AND status_code = :succeeded
      ORDER BY pass_no, seq_no";
+pub(crate) const MARK_ASKED: &str = "-- task.mark_asked
+    UPDATE ing_task SET asked_epoch = lease_epoch, updated_at = :now
+     WHERE id = :task AND lease_epoch = :epoch AND run_uuid = :run_uuid AND status_code = :running";
 pub(crate) const RENEW: &str = "-- task.renew
     UPDATE ing_task SET leased_until = :until, updated_at = :now
      WHERE id = :task AND lease_epoch = :epoch AND run_uuid = :run_uuid AND status_code = :running";
@@ -196,7 +200,7 @@ async fn read_trace(tx: &mut Tx, task: Id) -> Result<Vec<BatchTrace>, DbError> {
 fn trace_of(row: &Row) -> Result<BatchTrace, LedgerError> {
     let total = row.opt_int("total_hint")?;
     let page_ids = match row.get("page_ids")? {
-        crate::value::Value::Null => Vec::new(),
+        Value::Null => Vec::new(),
         _ => row.bytes("page_ids")?.chunks_exact(8).map(|eight| eight.iter().fold(0, shift_in)).collect(),
     };
     Ok(BatchTrace {
@@ -255,25 +259,39 @@ pub(crate) async fn next_due(store: Arc<Inner>, only: Arc<str>) -> Result<Option
     ended(tx, result).await
 }
 
+pub(crate) async fn mark_asked(store: Arc<Inner>, lease: Lease) -> Result<(), DbError> {
+    let mut tx = store.db.write().await?;
+    let row = holder(&lease, tx.now());
+    let result = tx.execute(MARK_ASKED, row).await.and_then(|changed| held(changed, &lease));
+    ended(tx, result).await
+}
+
 pub(crate) async fn renew(store: Arc<Inner>, lease: Lease, ttl: Span) -> Result<Timestamp, DbError> {
     store.fail.hit("heartbeat.before")?;
     let mut tx = store.db.write().await?;
-    let now = tx.now();
-    let until = now.plus(ttl);
-    let row = params! {
-        until: until,
+    let until = tx.now().plus(ttl);
+    let mut row = holder(&lease, tx.now());
+    row.extend(params! { until: until });
+    let result = tx.execute(RENEW, row).await.and_then(|changed| held(changed, &lease));
+    ended(tx, result).await?;
+    store.fail.hit("heartbeat.after")?;
+    Ok(until)
+}
+
+/// The task as long as it is ours.
+fn holder(lease: &Lease, now: Timestamp) -> Vec<(&'static str, Value)> {
+    params! {
         now: now,
         task: lease.task,
         epoch: lease.epoch,
         run_uuid: lease.run_uuid,
         running: TaskState::Running.code(),
-    };
-    let result = match tx.execute(RENEW, row).await {
-        Ok(1) => Ok(until),
-        Ok(_) => Err(LedgerError::LeaseLost { task: lease.task }.into()),
-        Err(error) => Err(error),
-    };
-    let until = ended(tx, result).await?;
-    store.fail.hit("heartbeat.after")?;
-    Ok(until)
+    }
+}
+
+fn held(changed: u64, lease: &Lease) -> Result<(), DbError> {
+    match changed {
+        1 => Ok(()),
+        _ => Err(LedgerError::LeaseLost { task: lease.task }.into()),
+    }
 }

@@ -20,6 +20,7 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (claim::OPEN_RUNS, "idx_run_task_status"),
     (claim::TRACE, "idx_batch_task"),
     (claim::RENEW, "PK"),
+    (claim::MARK_ASKED, "PK"),
     (rows::SKIP_BATCHES, "idx_batch_task"),
     (rows::END_RUN, "PK"),
     (commit::FENCE, "PK"),

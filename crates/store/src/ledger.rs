@@ -75,6 +75,11 @@ impl Ledger for Store {
         self.retried("next_due", move |store| claim::next_due(store, only.clone())).await
     }
 
+    async fn mark_asked(&self, lease: &Lease) -> Result<(), LedgerError> {
+        let lease = lease.clone();
+        self.retried("mark_asked", move |store| claim::mark_asked(store, lease.clone())).await
+    }
+
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError> {
         let lease = lease.clone();
         self.retried("renew", move |store| claim::renew(store, lease.clone(), ttl)).await

@@ -389,6 +389,10 @@ pub trait Ledger: Send + Sync {
     /// When the next task can be claimed: now, later (a due time or the end of a lease), or never.
     async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError>;
 
+    /// The holder asks for the page now. Of a task that has lost leases before only a lease that is lost after this
+    /// counts: one that was lost while it waited says nothing about the page (INV-25).
+    async fn mark_asked(&self, lease: &Lease) -> Result<(), LedgerError>;
+
     /// Moves the end of the lease if it is still ours.
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError>;
 

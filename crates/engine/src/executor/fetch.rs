@@ -2,7 +2,7 @@
 
 use futures::FutureExt;
 use patra_core::page::{Page, PageAsk};
-use patra_core::ports::{Decision, Permit, RateKey, RejectReason, Signal};
+use patra_core::ports::{Decision, Lease, Permit, RateKey, RejectReason, Signal};
 use patra_core::spec::errors::{ErrorClass, FetchError, classify};
 use patra_core::spec::snapshot::SpecSnapshot;
 use patra_core::time::{Span, Timestamp};
@@ -25,6 +25,8 @@ pub(crate) struct Tries {
     pub requests: u32,
     pub throttled: u32,
     pub waited: Span,
+    /// The ledger knows that the page is asked for.
+    marked: bool,
 }
 
 /// Why there is no page.
@@ -45,16 +47,22 @@ pub(crate) enum NoPage {
     Struck(patra_core::failpoint::Struck),
 }
 
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub outside: &'a Outside,
+    pub stop: &'a CancellationToken,
+    pub provenance: &'a str,
+    /// Leases were lost at this page before: the ledger is told when it is asked for.
+    pub doubtful: Option<&'a Lease>,
+}
+
 /// Asks until there is a page or the policy says stop. Waiting for the gate is not a try.
-pub(crate) async fn fetch(
-    outside: &Outside,
-    stop: &CancellationToken,
-    ask: &PageAsk,
-    provenance: &str,
-) -> Result<Fetched, NoPage> {
+pub(crate) async fn fetch(asker: Asker<'_>, ask: &PageAsk) -> Result<Fetched, NoPage> {
+    let Asker { outside, stop, provenance, .. } = asker;
     let mut tries = Tries::default();
     loop {
-        let result = once(outside, stop, ask, &mut tries, provenance).await?;
+        let result = once(asker, ask, &mut tries).await?;
         let (class, error) = match result {
             Ok(page) => return Ok(Fetched { page, tries }),
             Err(error) => (classify(&error, &ask.spec.retry.statuses), error),
@@ -97,17 +105,13 @@ fn retry_delay(outside: &Outside, ask: &PageAsk, class: ErrorClass, requests: u3
     Some(backoff.max(wanted))
 }
 
-async fn once(
-    outside: &Outside,
-    stop: &CancellationToken,
-    ask: &PageAsk,
-    tries: &mut Tries,
-    provenance: &str,
-) -> Result<Result<Page, FetchError>, NoPage> {
+async fn once(asker: Asker<'_>, ask: &PageAsk, tries: &mut Tries) -> Result<Result<Page, FetchError>, NoPage> {
+    let Asker { outside, stop, provenance, .. } = asker;
     let asked = outside.clock.now();
     let permit = loop {
         let permit = permit(outside, stop, ask).await?;
         outside.failpoints.hit("fetch.before").map_err(NoPage::Struck)?;
+        mark_doubtful(asker, tries).await;
         if outside.clock.now().since(permit.granted_at) <= PERMIT_FRESH {
             break permit;
         }
@@ -127,6 +131,16 @@ async fn once(
     outside.gate.feedback(permit, signal).await;
     outside.failpoints.hit("fetch.after").map_err(NoPage::Struck)?;
     Ok(result)
+}
+
+/// Once for a page, and only where there is doubt: it costs a commit.
+async fn mark_doubtful(asker: Asker<'_>, tries: &mut Tries) {
+    let Some(lease) = asker.doubtful.filter(|_| !tries.marked) else { return };
+    tries.marked = true;
+    if let Err(error) = asker.outside.ledger.mark_asked(lease).await {
+        // A lost lease shows at the next commit; without the mark the loss of this one would not count.
+        tracing::warn!(task.id = %lease.task, "the page in doubt was not marked: {error}");
+    }
 }
 
 /// Puts a page on the time line of the database. The executor's own clock may be anywhere, and versions of a record are

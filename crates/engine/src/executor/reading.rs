@@ -12,7 +12,7 @@ use patra_core::spec::snapshot::{PagingKind, SpecSnapshot};
 use patra_core::time::{Span, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use super::fetch::{Fetched, NoPage, fetch, pause};
+use super::fetch::{Asker, Fetched, NoPage, fetch, pause};
 use super::{Halt, Outside};
 use crate::notice::Notice;
 
@@ -163,7 +163,14 @@ impl<'a> Reading<'a> {
             return Err(Halt::Shutdown);
         }
         let ask = self.ask(place).await?;
-        Ok(fetch(self.outside, self.stop, &ask, &self.task.provenance).await)
+        // Nothing was committed since the claim, so the losses that it counted are losses at this page.
+        let doubtful = self.task.lost_count > 0 && self.progress.load(Ordering::Relaxed) == 0;
+        let asker = Asker { doubtful: doubtful.then_some(&self.lease), ..self.asker() };
+        Ok(fetch(asker, &ask).await)
+    }
+
+    fn asker(&self) -> Asker<'_> {
+        Asker { outside: self.outside, stop: self.stop, provenance: &self.task.provenance, doubtful: None }
     }
 
     pub(super) async fn ask(&mut self, place: &Place) -> Result<PageAsk, Halt> {
@@ -228,11 +235,11 @@ impl<'a> Reading<'a> {
             Some(place) if !self.stop.is_cancelled() => Some(self.ask(place).await?),
             _ => None,
         };
-        let (outside, stop, lease) = (self.outside, self.stop, self.lease.clone());
+        let (outside, lease) = (self.outside, self.lease.clone());
         let committing = outside.ledger.commit_batch(&lease, commit);
         let (committed, ahead) = match &ask {
             Some(ask) => {
-                let fetching = fetch(outside, stop, ask, &self.task.provenance);
+                let fetching = fetch(self.asker(), ask);
                 let (committed, got) = futures::join!(committing, fetching);
                 (committed, Some(Box::new(got)))
             }

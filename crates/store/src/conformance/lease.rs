@@ -79,6 +79,7 @@ pub(super) async fn leases_lost_without_progress_are_counted_and_progress_resets
         bench.advance(PAST);
         leased = bench.acquire_one().await;
         assert_eq!((leased.task.lost_count, leased.task.failure_count), (lost, 0));
+        bench.store.mark_asked(&leased.lease).await.unwrap();
     }
     let page = bench.page(&leased.batch, Vec::new(), Some("p1"));
     bench.commit(&leased.lease, page).await;
@@ -99,7 +100,18 @@ pub(super) async fn leases_lost_before_a_new_pass_do_not_count_against_its_first
         bench.advance(PAST);
         let next = bench.acquire_one().await;
         assert_eq!((next.batch.pass_no, next.task.lost_count), (2, lost), "the same page of the same pass");
+        bench.store.mark_asked(&next.lease).await.unwrap();
     }
+}
+
+pub(super) async fn leases_lost_before_the_page_was_asked_for_again_say_nothing_about_it(bench: Bench) {
+    let first = bench.leased().await;
+    for _ in 0..5 {
+        bench.advance(PAST);
+        assert_eq!(bench.acquire_one().await.task.lost_count, 1, "only the first loss is in doubt");
+    }
+    let stale = bench.store.mark_asked(&first.lease).await;
+    assert!(matches!(stale, Err(LedgerError::LeaseLost { .. })), "{stale:?}");
 }
 
 pub(super) async fn a_task_is_leased_to_one_holder(bench: Bench) {

@@ -66,6 +66,7 @@ every_backend! {
         a_takeover_goes_on_after_the_last_committed_page,
         a_takeover_closes_what_the_lost_run_left_open,
         leases_lost_without_progress_are_counted_and_progress_resets_them,
+        leases_lost_before_the_page_was_asked_for_again_say_nothing_about_it,
         leases_lost_before_a_new_pass_do_not_count_against_its_first_page,
         a_task_is_leased_to_one_holder,
         tasks_are_claimed_by_priority_then_time_then_id,
