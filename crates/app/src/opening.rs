@@ -65,6 +65,14 @@ impl Desk {
         Desk::open_role(global.database(), default_workers()).await
     }
 
+    /// One act on the ledger; the worker slot is given back whatever comes of it.
+    pub async fn act<T>(global: &Global, act: impl AsyncFnOnce(&Desk) -> Result<T, Failure>) -> Result<T, Failure> {
+        let desk = Desk::open_to_act(global).await?;
+        let result = act(&desk).await;
+        desk.store.close().await;
+        result
+    }
+
     /// Opens a database that must be there already, to read.
     pub async fn open_existing(global: &Global) -> Result<Desk, Failure> {
         found(global.read_side())?;

@@ -13,3 +13,4 @@ pub mod planner;
 pub mod reconcile;
 pub mod relay;
 pub mod settings;
+pub mod slot;

@@ -14,8 +14,11 @@ use crate::wiring::{Desk, actor};
 const PLANS_LOOKED_AT: u32 = 1_000;
 
 pub async fn cancel_task(global: &Global, args: &CancelArgs) -> Result<(), Failure> {
-    let desk = Desk::open_to_act(global).await?;
-    let task = find(&desk, Noun::Task, "task", &args.id).await?;
+    Desk::act(global, async |desk| cancel_task_at(desk, global, args).await).await
+}
+
+async fn cancel_task_at(desk: &Desk, global: &Global, args: &CancelArgs) -> Result<(), Failure> {
+    let task = find(desk, Noun::Task, "task", &args.id).await?;
     match desk.store.cancel_task(task, &act(&args.reason)).await? {
         Cancelled::Now => {
             told(global, json!({ "task": task, "cancelled": true }), &format!("task {task} is cancelled"))
@@ -27,8 +30,11 @@ pub async fn cancel_task(global: &Global, args: &CancelArgs) -> Result<(), Failu
 }
 
 pub async fn cancel_plan(global: &Global, args: &CancelArgs) -> Result<(), Failure> {
-    let desk = Desk::open_to_act(global).await?;
-    let plan = find(&desk, Noun::Plan, "plan", &args.id).await?;
+    Desk::act(global, async |desk| cancel_plan_at(desk, global, args).await).await
+}
+
+async fn cancel_plan_at(desk: &Desk, global: &Global, args: &CancelArgs) -> Result<(), Failure> {
+    let plan = find(desk, Noun::Plan, "plan", &args.id).await?;
     match desk.store.cancel_plan(plan, &act(&args.reason)).await? {
         0 => Err(Failure::new(Exit::Usage, format!("plan {plan} has ended before, nothing of it is open"))),
         tasks => told(
@@ -40,10 +46,13 @@ pub async fn cancel_plan(global: &Global, args: &CancelArgs) -> Result<(), Failu
 }
 
 pub async fn waive(global: &Global, args: &WaiveArgs) -> Result<(), Failure> {
-    let desk = Desk::open_to_act(global).await?;
+    Desk::act(global, async |desk| waive_at(desk, global, args).await).await
+}
+
+async fn waive_at(desk: &Desk, global: &Global, args: &WaiveArgs) -> Result<(), Failure> {
     let plan = match &args.plan {
-        Some(id) => find(&desk, Noun::Plan, "plan", id).await?,
-        None => newest_harvest(&desk, &args.source).await?,
+        Some(id) => find(desk, Noun::Plan, "plan", id).await?,
+        None => newest_harvest(desk, &args.source).await?,
     };
     let plan = desk.store.plan(plan).await?;
     if plan.namespace.provenance != args.source {

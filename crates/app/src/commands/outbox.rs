@@ -60,19 +60,22 @@ pub struct RepublishArgs {
 
 pub async fn run(global: &Global, command: &OutboxCommand) -> Result<(), Failure> {
     let reads = matches!(command, OutboxCommand::List { .. } | OutboxCommand::Reconcile { republish: false, .. });
-    let desk = match reads {
-        true => Desk::open_existing(global).await?,
-        false => Desk::open_to_act(global).await?,
-    };
+    match reads {
+        true => answered(global, &Desk::open_existing(global).await?, command).await,
+        false => Desk::act(global, async |desk| answered(global, desk, command).await).await,
+    }
+}
+
+async fn answered(global: &Global, desk: &Desk, command: &OutboxCommand) -> Result<(), Failure> {
     match command {
         OutboxCommand::List { status, source, limit } => {
             let status = status.as_ref().map(|status| status.to_ascii_uppercase());
             let filter = ListFilter { provenance: source.clone(), status, limit: *limit, ..ListFilter::default() };
-            list(global, &desk, &filter).await
+            list(global, desk, &filter).await
         }
         OutboxCommand::Reconcile { stream, since, republish } => {
             let since = since.unwrap_or_else(|| desk.clock.now().minus(SENT_KEPT));
-            compare(global, &desk, stream, since, *republish).await
+            compare(global, desk, stream, since, *republish).await
         }
         OutboxCommand::Republish(args) => {
             let changed = desk.store.republish(&which(args)?).await?;

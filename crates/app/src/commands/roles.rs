@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use patra_engine::planner::{PlanError, Planned};
 use patra_engine::settings::Settings;
+use patra_engine::slot::SlotKeeper;
 use patra_source::install_crypto;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +27,7 @@ pub async fn run_executor(global: &Global, args: &ExecutorArgs) -> Result<(), Fa
 
 pub async fn run_planner(global: &Global, args: &PlannerArgs) -> Result<(), Failure> {
     let role = Role::start(global, None).await?;
-    role.plan(args).await?;
+    tokio::try_join!(role.plan(args), role.keep_slot())?;
     role.end().await
 }
 
@@ -123,6 +124,19 @@ impl Role {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Where there are workers they do it.
+    async fn keep_slot(&self) -> Result<(), Failure> {
+        let keeper = SlotKeeper {
+            ledger: self.desk.store.clone(),
+            clock: self.desk.clock.clone(),
+            ids: self.desk.store.ids(),
+            owner: self.desk.slot_owner.clone(),
+            ttl: Settings::default().slot_ttl,
+            stop: self.stop.clone(),
+        };
+        Ok(keeper.run().await?)
     }
 
     /// Tells changes if it was said where to.

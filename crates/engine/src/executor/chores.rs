@@ -29,32 +29,15 @@ fn is_due(at: &AtomicI64, now: Timestamp, every: Span) -> bool {
 impl Executor {
     /// Fails only when the slot is lost: then this process must not go on.
     pub(super) async fn chores(&self) -> Result<(), LedgerError> {
-        let (now, settings) = (self.outside.clock.now(), &self.outside.settings);
-        if is_due(&self.chores.slot_at, now, Span::from_micros(settings.slot_ttl.micros() / 5)) {
-            self.keep_slot(now).await?;
+        let now = self.outside.clock.now();
+        if let Some(keeper) = &self.keeper
+            && is_due(&self.chores.slot_at, now, keeper.every())
+            && !keeper.keep().await?
+        {
+            self.chores.slot_at.store(0, Ordering::SeqCst);
         }
-        if is_due(&self.chores.reconcile_at, now, settings.reconcile_every) {
+        if is_due(&self.chores.reconcile_at, now, self.outside.settings.reconcile_every) {
             self.reconcile().await;
-        }
-        Ok(())
-    }
-
-    async fn keep_slot(&self, now: Timestamp) -> Result<(), LedgerError> {
-        let (outside, ttl) = (&self.outside, self.outside.settings.slot_ttl);
-        let Some(owner) = &outside.slot_owner else { return Ok(()) };
-        match outside.ledger.renew_worker_slot(owner, outside.ids.slot(), ttl).await {
-            // Counted from before the renewal, never from its answer.
-            Ok(()) => outside.ids.keep_until(now.plus(ttl)),
-            Err(lost @ LedgerError::SlotLost { .. }) => {
-                outside.ids.retire();
-                self.stop.cancel();
-                return Err(lost);
-            }
-            Err(error) => {
-                // Still ours until it runs out; the next look tries again.
-                self.chores.slot_at.store(0, Ordering::SeqCst);
-                tracing::warn!("the worker slot was not renewed, trying again: {error}");
-            }
         }
         Ok(())
     }

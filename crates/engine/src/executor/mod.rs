@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::crowd::Crowd;
 use crate::notice::{Notice, Notices};
 use crate::settings::Settings;
+use crate::slot::SlotKeeper;
 use reading::Reading;
 
 /// Plans whose specs are kept decoded; a fleet has few live plans at a time.
@@ -54,6 +55,7 @@ pub struct Executor {
     stop: CancellationToken,
     plans: Mutex<HashMap<Id, Arc<PlanView>>>,
     chores: chores::Chores,
+    keeper: Option<SlotKeeper>,
     crowd: Arc<Crowd>,
     /// What the workers of this process run, by partition.
     running: Mutex<BTreeMap<Partition, u32>>,
@@ -78,11 +80,20 @@ impl From<LedgerError> for Halt {
 
 impl Executor {
     pub fn new(outside: Outside, only: Option<String>, stop: CancellationToken) -> Executor {
+        let keeper = outside.slot_owner.clone().map(|owner| SlotKeeper {
+            ledger: outside.ledger.clone(),
+            clock: outside.clock.clone(),
+            ids: outside.ids.clone(),
+            owner,
+            ttl: outside.settings.slot_ttl,
+            stop: stop.clone(),
+        });
         let crowd = Arc::new(Crowd::at(outside.gate.clone(), outside.clock.clone()));
         Executor {
             outside: Outside { gate: crowd.clone(), ..outside },
             only,
             stop,
+            keeper,
             crowd,
             plans: Mutex::default(),
             chores: chores::Chores::default(),
