@@ -76,14 +76,24 @@ pub struct Report {
 }
 
 /// One line of the table: what, how much, and whether that is as it must be; `None` is only told.
-type Line = (&'static str, String, Option<bool>);
+pub type Line = (&'static str, String, Option<bool>);
 
-fn told(name: &'static str, text: String) -> Line {
+pub fn told(name: &'static str, text: String) -> Line {
     (name, text, None)
 }
 
-fn zero(name: &'static str, count: u64) -> Line {
+pub fn zero(name: &'static str, count: u64) -> Line {
     (name, count.to_string(), Some(count == 0))
+}
+
+/// The lines as people read them.
+pub fn rows(lines: &[Line]) -> String {
+    let mark = |good: &Option<bool>| match good {
+        Some(true) => "  ok",
+        Some(false) => "  FAILED",
+        None => "",
+    };
+    lines.iter().map(|(name, value, good)| format!("  {name:<24} {value}{}\n", mark(good))).collect()
 }
 
 impl Report {
@@ -200,14 +210,7 @@ impl Report {
     pub fn table(&self) -> String {
         let mut text =
             format!("{} for {:.0} s, seed {}\n", self.backend.name(), self.size.storm.as_secs_f64(), self.seed);
-        for (name, value, good) in self.lines() {
-            let mark = match good {
-                Some(true) => "  ok",
-                Some(false) => "  FAILED",
-                None => "",
-            };
-            text.push_str(&format!("  {name:<24} {value}{mark}\n"));
-        }
+        text.push_str(&rows(&self.lines()));
         for (words, count) in self.falls() {
             text.push_str(&format!("  fell {count} times: {words}\n"));
         }
