@@ -11,6 +11,8 @@ mod memory;
 #[cfg(feature = "proofs")]
 mod pages;
 #[cfg(feature = "proofs")]
+mod power;
+#[cfg(feature = "proofs")]
 mod random;
 #[cfg(feature = "proofs")]
 mod rig;
@@ -107,6 +109,8 @@ pub enum TortureCommand {
     Memory(MemoryArgs),
     /// Break a harvest at every failpoint in every mode, let it finish, compare with the truth
     Sweep(SweepArgs),
+    /// Cut the power of a harvest on SQLite at many moments; what was acknowledged must be there
+    Power(PowerArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -143,11 +147,38 @@ pub struct SweepArgs {
 }
 
 #[derive(Clone, Debug, Args)]
+pub struct PowerArgs {
+    #[arg(long, default_value_t = 1_000, value_parser = count_from_one)]
+    pub cuts: usize,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Show that losses are found
+    #[arg(long, value_enum)]
+    pub planted: Option<Planted>,
+    /// Keep the recorded calls, the truth and the ledgers that were taken up again here
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<std::path::PathBuf>,
+}
+
+/// What must make the proof of power cuts fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Planted {
+    /// The disk forgets every sync
+    NoSync,
+    /// The harvest runs with `--durability normal`, which does not sync its commits
+    Normal,
+}
+
+#[derive(Clone, Debug, Args)]
 pub struct MemoryArgs {
     #[arg(long, default_value_t = 1_000_000)]
     pub records: u64,
     #[arg(long, default_value = "datacite")]
     pub source: String,
+}
+
+fn count_from_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a number from 1 on is needed".to_owned())
 }
 
 #[cfg(feature = "proofs")]
@@ -164,6 +195,7 @@ pub fn torture(args: &TortureArgs) -> Result<bool> {
         Some(TortureCommand::Kill(args)) => kill::run(args),
         Some(TortureCommand::Memory(args)) => memory::run(args),
         Some(TortureCommand::Sweep(args)) => sweep::run(args),
+        Some(TortureCommand::Power(args)) => power::run(args),
         None => torture::run(&args.fleet, backend(&args.fleet)?),
     }
 }
@@ -182,6 +214,7 @@ pub fn torture(args: &TortureArgs) -> Result<bool> {
     match &args.command {
         Some(TortureCommand::Sweep(_)) => again(Build::Strikable),
         Some(TortureCommand::Kill(_) | TortureCommand::Memory(_)) => again(Build::Release),
+        Some(TortureCommand::Power(_)) => again(Build::Plain),
         None => backend(&args.fleet).and_then(|_| again(Build::Plain)),
     }
 }

@@ -14,8 +14,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+#[cfg(all(test, feature = "proofs"))]
+pub use install::program as installed;
 #[cfg(feature = "proofs")]
-pub use install::missing as install_missing;
+pub use install::{missing as install_missing, tool};
 pub use kinds::Kind;
 
 /// A server on a slow, busy machine is given this long to answer.
