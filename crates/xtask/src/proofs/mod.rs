@@ -3,6 +3,8 @@
 #[cfg(feature = "proofs")]
 mod bench;
 #[cfg(feature = "proofs")]
+mod full;
+#[cfg(feature = "proofs")]
 mod judge;
 #[cfg(feature = "proofs")]
 mod kill;
@@ -111,6 +113,8 @@ pub enum TortureCommand {
     Sweep(SweepArgs),
     /// Cut the power of a harvest on SQLite at many moments; what was acknowledged must be there
     Power(PowerArgs),
+    /// Fill the disk of a database again and again while a fleet works on it
+    Full(FullArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -170,6 +174,21 @@ pub enum Planted {
 }
 
 #[derive(Clone, Debug, Args)]
+pub struct FullArgs {
+    /// The database of the fleet
+    #[arg(long, value_enum)]
+    pub backend: Backend,
+    /// Times without space
+    #[arg(long, default_value_t = 20, value_parser = count_from_one)]
+    pub cycles: usize,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Keep a copy of the ledger, the truth, the request log and all logs here
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<std::path::PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
 pub struct MemoryArgs {
     #[arg(long, default_value_t = 1_000_000)]
     pub records: u64,
@@ -196,6 +215,7 @@ pub fn torture(args: &TortureArgs) -> Result<bool> {
         Some(TortureCommand::Memory(args)) => memory::run(args),
         Some(TortureCommand::Sweep(args)) => sweep::run(args),
         Some(TortureCommand::Power(args)) => power::run(args),
+        Some(TortureCommand::Full(args)) => full::run(args),
         None => torture::run(&args.fleet, backend(&args.fleet)?),
     }
 }
@@ -214,7 +234,7 @@ pub fn torture(args: &TortureArgs) -> Result<bool> {
     match &args.command {
         Some(TortureCommand::Sweep(_)) => again(Build::Strikable),
         Some(TortureCommand::Kill(_) | TortureCommand::Memory(_)) => again(Build::Release),
-        Some(TortureCommand::Power(_)) => again(Build::Plain),
+        Some(TortureCommand::Power(_) | TortureCommand::Full(_)) => again(Build::Plain),
         None => backend(&args.fleet).and_then(|_| again(Build::Plain)),
     }
 }

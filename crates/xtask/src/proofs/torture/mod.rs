@@ -8,18 +8,18 @@
 
 mod adversary;
 mod faults;
-mod fleet;
+pub mod fleet;
 mod holders;
 pub mod ledger;
-mod logs;
+pub mod logs;
 mod places;
 mod proxy;
-mod quiet;
+pub mod quiet;
 pub mod report;
-mod size;
-mod storm;
+pub mod size;
+pub mod storm;
 mod stream;
-mod world;
+pub mod world;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -73,7 +73,8 @@ fn tortured(backend: Backend, size: &Size, seed: u64, folder: &Path) -> Result<R
     let copy = folder.join("ledger.db");
     ledger::copy(&places.ledger(), &copy)?;
     let streamed = stream::streamed(&places.broker(), &copy)?;
-    let (verdict, twice_the_rate) = verdict(&copy, world, &places)?;
+    let overlap_us = if places.proxy().is_some() { OVERLAP_US } else { 0 };
+    let (verdict, twice_the_rate) = verdict(&copy, world, &places.ledger(), overlap_us)?;
     std::fs::write(folder.join("strikes.json"), serde_json::to_vec(&fleet.strikes)?)?;
     let holders = holders::holders(&copy, &fleet.strikes, &places.away)?;
     Ok(Report {
@@ -123,15 +124,15 @@ fn enlisted(size: &Size, places: &Places, world: &World, logs: &Path) -> Result<
 
 /// What the checker says of the copy, and how often a source was asked twice as much as it allows. The simulators end
 /// first, because they write their truth then.
-fn verdict(copy: &Path, world: World, places: &Places) -> Result<(Verdict, usize)> {
-    let rules = world.rules(&places.ledger())?;
+pub fn verdict(copy: &Path, world: World, ledger: &str, overlap_us: i64) -> Result<(Verdict, usize)> {
+    let rules = world.rules(ledger)?;
     let kept = world.end()?;
     let mut input = CheckInput::new(Database::Path(copy.to_owned()));
     input.truth = read_jsonl(&kept.join("truth.jsonl"))?;
     input.served = read_jsonl(&kept.join("served.jsonl"))?;
     input.rules = rules;
     input.end_us = Some(now_us());
-    input.overlap_us = if places.proxy().is_some() { OVERLAP_US } else { 0 };
+    input.overlap_us = overlap_us;
     let verdict = block_on(patra_checker::check(&input))?;
     for finding in verdict.findings.iter().filter(|finding| finding.severity == Severity::Error) {
         println!("{} {}: {}", finding.check, finding.source, finding.message);

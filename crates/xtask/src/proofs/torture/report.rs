@@ -86,6 +86,24 @@ pub fn zero(name: &'static str, count: u64) -> Line {
     (name, count.to_string(), Some(count == 0))
 }
 
+pub fn other_findings(verdict: &Verdict) -> u64 {
+    verdict.error_counts.iter().filter(|(check, _)| *check != RATE_CHECK).map(|(_, count)| count).sum()
+}
+
+pub fn rate_windows_above(verdict: &Verdict) -> u64 {
+    verdict.error_counts.get(RATE_CHECK).copied().unwrap_or(0)
+}
+
+/// Why processes ended by themselves, by their last words.
+pub fn falls(all: &[Fallen]) -> Vec<(String, usize)> {
+    let mut falls: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    for fallen in all {
+        let words: String = fallen.last_words.chars().take(200).collect();
+        *falls.entry(format!("{} {}: {words}", fallen.role.name(), fallen.status)).or_default() += 1;
+    }
+    falls.into_iter().collect()
+}
+
 /// The lines as people read them.
 pub fn rows(lines: &[Line]) -> String {
     let mark = |good: &Option<bool>| match good {
@@ -103,14 +121,6 @@ impl Report {
 
     fn sum(&self, of: fn(&patra_checker::SourceVerdict) -> u64) -> u64 {
         self.verdict.sources.iter().map(of).sum()
-    }
-
-    fn other_findings(&self) -> u64 {
-        self.verdict.error_counts.iter().filter(|(check, _)| *check != RATE_CHECK).map(|(_, count)| count).sum()
-    }
-
-    fn rate_windows_above(&self) -> u64 {
-        self.verdict.error_counts.get(RATE_CHECK).copied().unwrap_or(0)
     }
 
     /// Commits of which the ledger shows that they are half done or done twice.
@@ -159,8 +169,8 @@ impl Report {
             zero("missing", self.sum(|source| source.missing_count)),
             zero("extra", self.sum(|source| source.extra_count)),
             zero("double commits", self.double_commits),
-            zero("other findings", self.other_findings()),
-            told("windows above the rate", self.rate_windows_above().to_string()),
+            zero("other findings", other_findings(&self.verdict)),
+            told("windows above the rate", rate_windows_above(&self.verdict).to_string()),
             zero("  twice the rate", self.twice_the_rate as u64),
         ]
     }
@@ -211,21 +221,11 @@ impl Report {
         let mut text =
             format!("{} for {:.0} s, seed {}\n", self.backend.name(), self.size.storm.as_secs_f64(), self.seed);
         text.push_str(&rows(&self.lines()));
-        for (words, count) in self.falls() {
+        for (words, count) in falls(&self.fallen) {
             text.push_str(&format!("  fell {count} times: {words}\n"));
         }
         text.push_str(&format!("  {} in {:.0} s", if self.ok() { "ok" } else { "FAILED" }, self.seconds));
         text
-    }
-
-    /// Why processes ended by themselves, by their last words.
-    fn falls(&self) -> Vec<(String, usize)> {
-        let mut falls: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
-        for fallen in &self.fallen {
-            let words: String = fallen.last_words.chars().take(200).collect();
-            *falls.entry(format!("{} {}: {words}", fallen.role.name(), fallen.status)).or_default() += 1;
-        }
-        falls.into_iter().collect()
     }
 
     pub fn json(&self) -> Value {
@@ -247,7 +247,7 @@ impl Report {
             "stale_writes_tried": self.said.stale_tried(),
             "stale_writes_accepted": self.holders.stale_accepted,
             "event_loss": self.streamed.missing,
-            "rate_windows_above": self.rate_windows_above(),
+            "rate_windows_above": rate_windows_above(&self.verdict),
             "rate_windows_twice": self.twice_the_rate,
             "done": self.done,
             "proxy": self.proxied,
