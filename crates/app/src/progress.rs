@@ -136,6 +136,7 @@ pub fn group(number: u64) -> String {
 
 impl Notices for Progress {
     fn tell(&self, notice: Notice) {
+        log(&notice);
         let mut state = self.lock();
         let source = source_of(&notice).to_owned();
         let known = count(state.tallies.entry(source.clone()).or_default(), &notice);
@@ -199,6 +200,24 @@ fn count(tally: &mut Tally, notice: &Notice) -> bool {
         _ => return false,
     }
     true
+}
+
+/// What the ledger has just taken, for whoever follows its steps. Said after the commit has returned and not before:
+/// a line that was seen is kept, also after a power cut.
+fn log(notice: &Notice) {
+    match notice {
+        Notice::PlanPublished { plan, slices, .. } => {
+            tracing::debug!(plan.id = %plan, "plan {plan} is committed: {slices} slices");
+        }
+        Notice::BatchCommitted { task, batch, counts, .. } => {
+            let fetched = counts.fetched;
+            tracing::debug!(task.id = %task, batch.id = %batch, "batch {batch} is committed: {fetched} records");
+        }
+        Notice::SliceSucceeded { task, window, .. } => {
+            tracing::debug!(task.id = %task, "task {task} is committed: {window} is proven");
+        }
+        _ => {}
+    }
 }
 
 /// What a person should read even while all goes well.

@@ -10,7 +10,7 @@ pub enum Notice {
     PlanPublished { provenance: String, plan: Id, window: Window, slices: usize, warnings: Vec<String> },
     NothingOwed { provenance: String },
     TaskAcquired { provenance: String, task: Id, window: Window, attempt: u32 },
-    BatchCommitted { provenance: String, task: Id, counts: Counts, total: Option<u64>, bytes: u64 },
+    BatchCommitted { provenance: String, task: Id, batch: Id, counts: Counts, total: Option<u64>, bytes: u64 },
     RequestSent { provenance: String },
     Throttled { provenance: String, until: Option<Timestamp> },
     Retried { provenance: String, task: Id, delay: Span, reason: String },

@@ -17,6 +17,7 @@ pub(crate) enum Meaning {
     Stale,
     Unique,
     Data,
+    Full,
     Unavailable,
 }
 
@@ -209,6 +210,7 @@ fn meaning_sqlite(code: i64) -> Meaning {
     match (code, code & 0xff) {
         (2067 | 1555, _) => Meaning::Unique,
         (_, 5 | 6) => Meaning::Busy,
+        (_, 13) => Meaning::Full,
         // TOOBIG, CONSTRAINT, MISMATCH, RANGE
         (_, 18 | 19 | 20 | 25) => Meaning::Data,
         _ => Meaning::Unavailable,
@@ -222,6 +224,7 @@ fn meaning_postgres(code: &str) -> Meaning {
         ("40001" | "40P01" | "55P03" | "57014", _) => Meaning::Busy,
         // A prepared statement whose table has changed: a migration of the next release ran meanwhile.
         ("0A000", _) => Meaning::Stale,
+        ("53100", _) => Meaning::Full,
         // Data exception, integrity constraint, program limit (a key too long for its index).
         (_, Some("22" | "23" | "54")) => Meaning::Data,
         _ => Meaning::Unavailable,
@@ -233,6 +236,8 @@ fn meaning_mysql(code: i64) -> Meaning {
         1062 | 1586 => Meaning::Unique,
         // Lock wait, deadlock, changed since last read.
         1205 | 1213 | 1020 => Meaning::Busy,
+        // Of the disk, of a table that cannot grow.
+        1021 | 1114 => Meaning::Full,
         // Null, out of range, wrong value, too long, check constraints, packet too large.
         1048 | 1153 | 1264 | 1292 | 1366 | 1406 | 3819 | 4025 => Meaning::Data,
         _ => Meaning::Unavailable,
@@ -272,7 +277,7 @@ mod tests {
             (Sqlite, "1555", Meaning::Unique),
             (Sqlite, "275", Meaning::Data),
             (Sqlite, "18", Meaning::Data),
-            (Sqlite, "13", Meaning::Unavailable),
+            (Sqlite, "13", Meaning::Full),
             (Sqlite, "778", Meaning::Unavailable),
             (Postgres, "23505", Meaning::Unique),
             (Postgres, "40P01", Meaning::Busy),
@@ -281,13 +286,15 @@ mod tests {
             (Postgres, "54000", Meaning::Data),
             (Postgres, "0A000", Meaning::Stale),
             (Postgres, "57P01", Meaning::Unavailable),
-            (Postgres, "53100", Meaning::Unavailable),
+            (Postgres, "53100", Meaning::Full),
             (Mysql, "1062", Meaning::Unique),
             (Mysql, "1213", Meaning::Busy),
             (Mysql, "1205", Meaning::Busy),
             (Mysql, "1406", Meaning::Data),
             (Mysql, "4025", Meaning::Data),
-            (Mysql, "1021", Meaning::Unavailable),
+            (Mysql, "1021", Meaning::Full),
+            (Mysql, "1114", Meaning::Full),
+            (Mysql, "2013", Meaning::Unavailable),
         ] {
             assert_eq!(dialect.meaning(code), want, "{dialect:?} {code}");
         }

@@ -38,6 +38,9 @@ pub(crate) enum DbError {
     /// The content of a row was refused.
     Data(String),
     Unavailable(String),
+    /// There is no space, and a moment later there is none either: the step is left to a later look, also when it was
+    /// the COMMIT that was refused.
+    Full(String),
     /// Nobody can say yet whether the COMMIT happened: run the step again, which looks first.
     CommitUnknown(String),
     Ledger(LedgerError),
@@ -53,6 +56,7 @@ impl DbError {
             | DbError::Stale(message)
             | DbError::Unique(message)
             | DbError::Unavailable(message)
+            | DbError::Full(message)
             | DbError::CommitUnknown(message) => LedgerError::Unavailable { step, message },
         }
     }
@@ -65,6 +69,7 @@ impl DbError {
             | DbError::Unique(message)
             | DbError::Data(message)
             | DbError::Unavailable(message)
+            | DbError::Full(message)
             | DbError::CommitUnknown(message) => message.clone(),
         }
     }

@@ -229,14 +229,11 @@ impl<'a> Reading<'a> {
     /// T1, with the next page fetched meanwhile.
     pub(super) async fn commit(&mut self, commit: BatchCommit, after: Option<Place>) -> Result<Step, Halt> {
         let next = commit.next.clone();
-        let (total, bytes) =
-            (commit.total, commit.stats.get("bytesIn").and_then(serde_json::Value::as_u64).unwrap_or(0));
         let ask = match &after {
             Some(place) if !self.stop.is_cancelled() => Some(self.ask(place).await?),
             _ => None,
         };
-        let (outside, lease) = (self.outside, self.lease.clone());
-        let committing = outside.ledger.commit_batch(&lease, commit);
+        let (outside, committing) = (self.outside, self.committed(commit));
         let (committed, ahead) = match &ask {
             Some(ask) => {
                 let fetching = fetch(self.asker(), ask);
@@ -245,28 +242,31 @@ impl<'a> Reading<'a> {
             }
             None => (committing.await, None),
         };
-        let committed = match committed {
+        match committed {
             // The page holds what no part of it can be kept apart for; asking again would give the same page.
             Err(LedgerError::Data { message }) => {
                 self.fail("REFUSED", message).await?;
                 return Ok(Step::Done);
             }
             other => other?,
-        };
+        }
         self.progress.fetch_add(1, Ordering::Relaxed);
         self.last_commit_at = Some(outside.ledger.database_now());
-        outside.notices.tell(Notice::BatchCommitted {
-            provenance: self.task.provenance.clone(),
-            task: self.task.id,
-            counts: committed.counts,
-            total,
-            bytes,
-        });
         if let Some(next) = next {
             self.batch = next;
         }
         self.place = after;
         Ok(Step::On(ahead))
+    }
+
+    /// Commits, and tells it at once and not when the page fetched meanwhile is there too.
+    async fn committed(&self, commit: BatchCommit) -> Result<(), LedgerError> {
+        let (batch, total) = (commit.batch.id, commit.total);
+        let bytes = commit.stats.get("bytesIn").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let counts = self.outside.ledger.commit_batch(&self.lease, commit).await?.counts;
+        let (provenance, task) = (self.task.provenance.clone(), self.task.id);
+        self.outside.notices.tell(Notice::BatchCommitted { provenance, task, batch, counts, total, bytes });
+        Ok(())
     }
 
     /// The source says that all pages were read: proof, another pass, or giving up.

@@ -1,7 +1,7 @@
 //! Opening and re-opening, other processes, dropped callers and a full disk: what only a file can show.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Poll;
 
 use patra_core::ports::*;
@@ -123,6 +123,18 @@ async fn an_unknown_commit_is_looked_up_and_never_run_twice() {
         assert_eq!((committed.counts.inserted, committed.repeated), (1, happened));
         assert_eq!(bench.one("SELECT COUNT(*) FROM ing_outbox").await, "1");
     }
+}
+
+#[tokio::test]
+async fn a_step_that_finds_no_space_is_not_tried_again_at_once() {
+    let bench = Bench::open(Place::File).await;
+    let tries = Arc::new(AtomicU32::new(0));
+    let refused = bench.store.retried("acquire_tasks", |_| {
+        tries.fetch_add(1, Ordering::SeqCst);
+        async { Err::<(), DbError>(DbError::Full("no space left".into())) }
+    });
+    assert!(matches!(refused.await, Err(LedgerError::Unavailable { step: "acquire_tasks", .. })));
+    assert_eq!(tries.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

@@ -123,7 +123,7 @@ impl Db {
                     held.discard();
                 }
                 Err(error) => {
-                    if matches!(error, DbError::Unavailable(_)) {
+                    if matches!(error, DbError::Unavailable(_) | DbError::Full(_)) {
                         held.discard();
                     }
                     held.give_back();
@@ -289,6 +289,10 @@ impl Tx {
                 Ok(())
             }
             Err(busy @ DbError::Busy(_)) => Err(busy),
+            Err(full @ DbError::Full(_)) => {
+                self.broken = true;
+                Err(full)
+            }
             Err(other) => {
                 self.broken = true;
                 Err(DbError::CommitUnknown(other.message()))
@@ -319,14 +323,14 @@ impl Tx {
     async fn run(&mut self, rendered: &Rendered, values: Vec<Value>) -> Result<u64, DbError> {
         let connection = held(self.held.as_mut().and_then(Held::connection))?;
         let result = connection.execute(rendered.sql.clone(), values).await;
-        self.broken |= matches!(result, Err(DbError::Unavailable(_) | DbError::Stale(_)));
+        self.broken |= matches!(result, Err(DbError::Unavailable(_) | DbError::Full(_) | DbError::Stale(_)));
         result
     }
 
     async fn fetch(&mut self, table: &'static str, sql: Arc<str>, values: Vec<Value>) -> Result<Vec<Row>, DbError> {
         let connection = held(self.held.as_mut().and_then(Held::connection))?;
         let result = connection.fetch(table, sql, values).await;
-        self.broken |= matches!(result, Err(DbError::Unavailable(_) | DbError::Stale(_)));
+        self.broken |= matches!(result, Err(DbError::Unavailable(_) | DbError::Full(_) | DbError::Stale(_)));
         result
     }
 }
@@ -396,6 +400,7 @@ fn wrong(dialect: Dialect, error: &sqlx::Error) -> DbError {
         Meaning::Stale => DbError::Stale(message),
         Meaning::Unique => DbError::Unique(message),
         Meaning::Data => DbError::Data(message),
+        Meaning::Full => DbError::Full(message),
         Meaning::Unavailable => DbError::Unavailable(message),
     }
 }

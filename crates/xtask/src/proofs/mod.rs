@@ -3,6 +3,8 @@
 #[cfg(feature = "proofs")]
 mod bench;
 #[cfg(feature = "proofs")]
+mod full;
+#[cfg(feature = "proofs")]
 mod judge;
 #[cfg(feature = "proofs")]
 mod kill;
@@ -10,6 +12,8 @@ mod kill;
 mod memory;
 #[cfg(feature = "proofs")]
 mod pages;
+#[cfg(feature = "proofs")]
+mod power;
 #[cfg(feature = "proofs")]
 mod random;
 #[cfg(feature = "proofs")]
@@ -126,6 +130,10 @@ pub enum TortureCommand {
     Redis(FleetArgs),
     /// Break a harvest at every failpoint in every mode, let it finish, compare with the truth
     Sweep(SweepArgs),
+    /// Cut the power of a harvest on SQLite at many moments; what was acknowledged must be there
+    Power(PowerArgs),
+    /// Fill the disk of a database again and again while a fleet works on it
+    Full(FullArgs),
 }
 
 #[derive(Clone, Debug, Args)]
@@ -162,11 +170,53 @@ pub struct SweepArgs {
 }
 
 #[derive(Clone, Debug, Args)]
+pub struct PowerArgs {
+    #[arg(long, default_value_t = 1_000, value_parser = count_from_one)]
+    pub cuts: usize,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Show that losses are found
+    #[arg(long, value_enum)]
+    pub planted: Option<Planted>,
+    /// Keep the recorded calls, the truth and the ledgers that were taken up again here
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<std::path::PathBuf>,
+}
+
+/// What must make the proof of power cuts fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Planted {
+    /// The disk forgets every sync
+    NoSync,
+    /// The harvest runs with `--durability normal`, which does not sync its commits
+    Normal,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct FullArgs {
+    /// The database of the fleet
+    #[arg(long, value_enum)]
+    pub backend: Backend,
+    /// Times without space
+    #[arg(long, default_value_t = 20, value_parser = count_from_one)]
+    pub cycles: usize,
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Keep a copy of the ledger, the truth, the request log and all logs here
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<std::path::PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
 pub struct MemoryArgs {
     #[arg(long, default_value_t = 1_000_000)]
     pub records: u64,
     #[arg(long, default_value = "datacite")]
     pub source: String,
+}
+
+fn count_from_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "a number from 1 on is needed".to_owned())
 }
 
 #[cfg(feature = "proofs")]
@@ -185,6 +235,8 @@ pub fn torture(args: &TortureArgs) -> Result<bool> {
         Some(TortureCommand::Memory(args)) => memory::run(args),
         Some(TortureCommand::Redis(args)) => torture::run_redis(args, backend(args)?),
         Some(TortureCommand::Sweep(args)) => sweep::run(args),
+        Some(TortureCommand::Power(args)) => power::run(args),
+        Some(TortureCommand::Full(args)) => full::run(args),
         None => torture::run(&args.fleet, backend(&args.fleet)?),
     }
 }
@@ -204,6 +256,7 @@ pub fn torture(args: &TortureArgs) -> Result<bool> {
         Some(TortureCommand::Sweep(_)) => again(Build::Strikable),
         Some(TortureCommand::Redis(args)) => backend(args).and_then(|_| again(Build::Release)),
         Some(TortureCommand::Kill(_) | TortureCommand::Memory(_)) => again(Build::Release),
+        Some(TortureCommand::Power(_) | TortureCommand::Full(_)) => again(Build::Plain),
         None => backend(&args.fleet).and_then(|_| again(Build::Plain)),
     }
 }

@@ -16,6 +16,9 @@ pub const DAYS: u32 = 10;
 /// The seven simulated sources; together they page in every way there is.
 pub const SOURCES: [&str; 7] = ["crossref", "pubmed", "oai-pmh", "doaj", "datacite", "openfda", "timefeed"];
 
+/// A harvest may leave windows to the next one, which owes them.
+const HARVESTS_MAX: u32 = 5;
+
 /// The `patra` that was built beside this program; tests lie one folder deeper.
 pub fn patra() -> Result<PathBuf> {
     let here = std::env::current_exe()?;
@@ -154,6 +157,19 @@ impl Harvest {
             bail!("the harvest of {} ended with {}: {said}", self.source, output.status);
         }
         serde_json::from_slice(&output.stdout).with_context(|| format!("the harvest of {} said no report", self.source))
+    }
+
+    /// Harvests again and again until nothing is owed; false when that never came.
+    pub fn until_complete(&self) -> Result<bool> {
+        for _ in 0..HARVESTS_MAX {
+            let output = self.command()?.output()?;
+            let said = || format!("no report: {}", String::from_utf8_lossy(&output.stderr));
+            let report: Value = serde_json::from_slice(&output.stdout).with_context(said)?;
+            if report["complete"] == true {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 

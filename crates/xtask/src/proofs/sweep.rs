@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::SweepArgs;
 use super::judge::{block_on, count, doubled, verdict};
 use super::kill::folder;
-use super::rig::{Harvest, Sim, patra, strikable, terminate};
+use super::rig::{Harvest, Sim, strikable, terminate};
 use super::scene::{Scene, scene_of};
 
 const MODES: [&str; 3] = ["abort", "error", "stall"];
@@ -24,8 +24,6 @@ const STALL_MS: u64 = 4_000;
 /// A process that is struck and does not end by itself stands still.
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(10);
-/// A harvest may leave windows to the next one, which owes them.
-const HARVESTS_MAX: u32 = 5;
 
 /// One cell of the sweep.
 struct Cell<'a> {
@@ -98,7 +96,7 @@ fn swept(args: &SweepArgs, cell: &Cell<'_>, folder: &Path) -> Result<Value> {
     let scene = scene_of(cell.name);
     let (sim, harvest) = stage(args, &scene, folder)?;
     let fired = strike(&harvest, cell, &scene)?;
-    let complete = finish(&harvest)?;
+    let complete = harvest.until_complete()?;
     let spec = harvest.spec()?;
     sim.stop()?;
     let kept: PathBuf = folder.join("world");
@@ -189,19 +187,6 @@ fn watch(child: &mut Child, name: &str) -> Result<Receiver<()>> {
         }
     });
     Ok(told)
-}
-
-/// Harvests without a failpoint until nothing is owed.
-fn finish(harvest: &Harvest) -> Result<bool> {
-    for _ in 0..HARVESTS_MAX {
-        let output = harvest.command_of(&patra()?)?.output()?;
-        let report: Value = serde_json::from_slice(&output.stdout)
-            .with_context(|| format!("no report: {}", String::from_utf8_lossy(&output.stderr)))?;
-        if report["complete"] == true {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// One line of the table; the heading for no row.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::Kind;
 
@@ -17,18 +17,28 @@ pub fn missing(kinds: &[Kind]) -> Result<()> {
         return Ok(());
     }
     let packages: Vec<&str> = missing.iter().map(|kind| kind.package()).collect();
-    println!("installing {}", packages.join(", "));
-    if !apt_get(&["update"]) || !apt_get(&[&["install", "-y", "--no-install-recommends"], packages.as_slice()].concat())
-    {
-        bail!(
-            "{} cannot be installed here; install them by hand, or test with `cargo xtask test --sqlite`",
-            packages.join(", ")
-        );
-    }
+    install(&packages).context("install them by hand, or test with `cargo xtask test --sqlite`")?;
     match missing.iter().find(|kind| kind.find().is_none()) {
         None => Ok(()),
         Some(kind) => bail!("the package {} was installed, but {} is not found", kind.package(), kind.name()),
     }
+}
+
+/// A program that a proof needs; its package is installed when it is missing.
+#[cfg(feature = "proofs")]
+pub fn tool(name: &str) -> Result<PathBuf> {
+    if program(name).is_none() {
+        install(&[name])?;
+    }
+    program(name).with_context(|| format!("the package {name} was installed, but {name} is not found"))
+}
+
+fn install(packages: &[&str]) -> Result<()> {
+    println!("installing {}", packages.join(", "));
+    if !apt_get(&["update"]) || !apt_get(&[&["install", "-y", "--no-install-recommends"], packages].concat()) {
+        bail!("{} cannot be installed here", packages.join(", "));
+    }
+    Ok(())
 }
 
 fn apt_get(arguments: &[&str]) -> bool {

@@ -126,6 +126,7 @@ impl Kind {
             Kind::Redis => command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]),
             Kind::Nats => command.args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd", &shown("data")]),
         };
+        command.args(place.more);
         Ok(command)
     }
 

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
 #[cfg(feature = "proofs")]
-pub use install::missing as install_missing;
+pub use install::{missing as install_missing, program as installed, tool};
 pub use kinds::Kind;
 
 /// A server on a slow, busy machine is given this long to answer.
@@ -81,13 +81,18 @@ pub struct Server {
 
 impl Server {
     pub fn start(kind: Kind, folder: &Path) -> Result<Server> {
+        Server::start_with(kind, folder, &[])
+    }
+
+    /// With more options on its command line.
+    pub fn start_with(kind: Kind, folder: &Path, more: &'static [&'static str]) -> Result<Server> {
         let home = folder.join(kind.name());
         fs::create_dir(&home)?;
         let user = install::is_root().then(|| kind.user()).flatten();
         if let Some(user) = user {
             run(Command::new("chown").arg(user).arg(&home))?;
         }
-        let place = Place { home, port: free_port()?, user };
+        let place = Place { home, port: free_port()?, user, more };
         kind.prepare(&place)?;
         let log = folder.join(format!("{}.log", kind.name()));
         let child = spawned(kind, &place, &log)?;
@@ -103,6 +108,11 @@ impl Server {
     #[cfg(feature = "proofs")]
     pub fn port(&self) -> u16 {
         self.place.port
+    }
+
+    #[cfg(feature = "proofs")]
+    pub fn is_running(&mut self) -> Result<bool> {
+        Ok(self.child.try_wait()?.is_none())
     }
 
     /// Sends a signal by its name: `-KILL`, `-STOP`.
@@ -179,6 +189,7 @@ pub(crate) struct Place {
     port: u16,
     /// Servers that refuse to run as root run as their package's user.
     user: Option<&'static str>,
+    more: &'static [&'static str],
 }
 
 impl Place {

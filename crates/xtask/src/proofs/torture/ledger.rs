@@ -15,6 +15,16 @@ pub fn number(ledger: &str, text: &'static str) -> Result<i64> {
     block_on(asked(ledger, text))?
 }
 
+/// One text; of SQLite alone.
+pub fn text(file: &Path, text: &'static str) -> Result<String> {
+    block_on(async {
+        let mut connection = opened(file).await?;
+        let said = sqlx::query_scalar(text).fetch_one(&mut connection).await?;
+        connection.close().await?;
+        Ok(said)
+    })?
+}
+
 async fn asked(ledger: &str, text: &'static str) -> Result<i64> {
     let query = sqlx::raw_sql(text);
     if ledger.starts_with("postgres://") {

@@ -12,13 +12,13 @@ mod faults;
 pub mod fleet;
 mod holders;
 pub mod ledger;
-mod logs;
+pub mod logs;
 mod places;
 mod proxy;
-mod quiet;
-mod report;
+pub mod quiet;
+pub mod report;
 pub mod size;
-mod storm;
+pub mod storm;
 mod stream;
 pub mod world;
 
@@ -87,7 +87,8 @@ fn tortured(backend: Backend, size: &Size, seed: u64, binaries: &Binaries, folde
     let copy = folder.join("ledger.db");
     ledger::copy(&places.ledger(), &copy)?;
     let streamed = stream::streamed(&places.broker(), &copy)?;
-    let (verdict, arrivals) = verdict(&copy, world, &places, storm_us)?;
+    let overlap_us = if places.proxy().is_some() { OVERLAP_US } else { 0 };
+    let (verdict, arrivals) = verdict(&copy, world, &places.ledger(), overlap_us, storm_us)?;
     std::fs::write(folder.join("strikes.json"), serde_json::to_vec(&fleet.strikes)?)?;
     let holders = holders::holders(&copy, &fleet.strikes, &places.away)?;
     Ok(Report {
@@ -137,15 +138,21 @@ fn enlisted(size: &Size, places: &Places, world: &World, binaries: &Binaries, lo
 
 /// What the checker says of the copy, and what the request log says of the limits. The simulators end first, because
 /// they write their truth then.
-fn verdict(copy: &Path, world: World, places: &Places, storm_us: (i64, i64)) -> Result<(Verdict, Arrivals)> {
-    let rules = world.rules(&places.ledger())?;
+pub fn verdict(
+    copy: &Path,
+    world: World,
+    ledger: &str,
+    overlap_us: i64,
+    storm_us: (i64, i64),
+) -> Result<(Verdict, Arrivals)> {
+    let rules = world.rules(ledger)?;
     let kept = world.end()?;
     let mut input = CheckInput::new(Database::Path(copy.to_owned()));
     input.truth = read_jsonl(&kept.join("truth.jsonl"))?;
     input.served = read_jsonl(&kept.join("served.jsonl"))?;
     input.rules = rules;
     input.end_us = Some(now_us());
-    input.overlap_us = if places.proxy().is_some() { OVERLAP_US } else { 0 };
+    input.overlap_us = overlap_us;
     let verdict = block_on(patra_checker::check(&input))?;
     for finding in verdict.findings.iter().filter(|finding| finding.severity == Severity::Error) {
         println!("{} {}: {}", finding.check, finding.source, finding.message);

@@ -14,8 +14,8 @@ use super::storm::tick;
 use super::world::World;
 use crate::proofs::rig::patra;
 
-const OPEN_TASKS: &str = "SELECT COUNT(*) FROM ing_task WHERE status_code IN ('QUEUED', 'RUNNING')";
-const PAGES: &str = "SELECT COUNT(*) FROM ing_task_run_batch WHERE status_code = 'SUCCEEDED'";
+pub const OPEN_TASKS: &str = "SELECT COUNT(*) FROM ing_task WHERE status_code IN ('QUEUED', 'RUNNING')";
+pub const PAGES: &str = "SELECT COUNT(*) FROM ing_task_run_batch WHERE status_code = 'SUCCEEDED'";
 const WAITING: &str = "SELECT COUNT(*) FROM ing_outbox WHERE status_code = 'PENDING'";
 const PARKED: &str = "SELECT COUNT(*) FROM ing_outbox WHERE status_code = 'PARKED'";
 /// A fleet in which nothing moves for this long stands still. Tasks of a source that was out come back after up to
@@ -23,7 +23,7 @@ const PARKED: &str = "SELECT COUNT(*) FROM ing_outbox WHERE status_code = 'PARKE
 const STANDSTILL: Duration = Duration::from_secs(330);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const HARVESTS_MAX: u32 = 6;
-const GOODBYE_MAX: Duration = Duration::from_secs(30);
+pub const GOODBYE_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rested {
@@ -46,16 +46,17 @@ pub fn rest(fleet: &mut Fleet, places: &mut Places, world: &World) -> Result<Res
     places.heal()?;
     fleet.wake_all()?;
     let planners = fleet.retire(Role::Planner, GOODBYE_MAX)?;
-    wait_until_none(fleet, places, OPEN_TASKS, Some(PAGES))?;
+    let ledger = places.ledger();
+    wait_until_none(&ledger, OPEN_TASKS, Some(PAGES), &mut || tick(fleet, places))?;
     let mut rested = Rested { settled_s: begun.elapsed().as_secs_f64(), ..Rested::default() };
     let executors = fleet.retire(Role::Executor, GOODBYE_MAX)?;
-    (rested.harvests, rested.complete) = harvest_the_rest(places, world)?;
+    (rested.harvests, rested.complete) = harvest_the_rest(&ledger, world)?;
     let drained = Instant::now();
-    wait_until_none(fleet, places, WAITING, None)?;
+    wait_until_none(&ledger, WAITING, None, &mut || tick(fleet, places))?;
     rested.lost_by_broker = reconcile(places)?;
-    wait_until_none(fleet, places, WAITING, None)?;
+    wait_until_none(&ledger, WAITING, None, &mut || tick(fleet, places))?;
     rested.relays_drained_s = drained.elapsed().as_secs_f64();
-    rested.parked = number(&places.ledger(), PARKED)?;
+    rested.parked = number(&ledger, PARKED)?;
     let relays = fleet.retire(Role::Relay, GOODBYE_MAX)?;
     let goodbyes: Option<Vec<Duration>> = [planners, executors, relays].into_iter().collect();
     rested.goodbye_s = goodbyes.and_then(|all| all.into_iter().max()).map(|slowest| slowest.as_secs_f64());
@@ -63,24 +64,24 @@ pub fn rest(fleet: &mut Fleet, places: &mut Places, world: &World) -> Result<Res
 }
 
 /// Waits until there is none left; as long as their number or another one changes, all is well.
-fn wait_until_none(
-    fleet: &mut Fleet,
-    places: &mut Places,
+pub fn wait_until_none(
+    ledger: &str,
     text: &'static str,
     progress: Option<&'static str>,
+    tick: &mut dyn FnMut() -> Result<()>,
 ) -> Result<()> {
     let (mut seen, mut moved_at, mut looked_at) = ((0, 0), Instant::now(), None::<Instant>);
     loop {
-        tick(fleet, places)?;
+        tick()?;
         if looked_at.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
             continue;
         }
         looked_at = Some(Instant::now());
-        let left = number(&places.ledger(), text)?;
+        let left = number(ledger, text)?;
         if left == 0 {
             return Ok(());
         }
-        let now = (left, progress.map_or(Ok(0), |progress| number(&places.ledger(), progress))?);
+        let now = (left, progress.map_or(Ok(0), |progress| number(ledger, progress))?);
         if now != seen {
             (seen, moved_at) = (now, Instant::now());
         }
@@ -89,10 +90,10 @@ fn wait_until_none(
 }
 
 /// Slices that ended without proof, and what has become due since, are owed to the next plan.
-fn harvest_the_rest(places: &Places, world: &World) -> Result<(u32, bool)> {
+pub fn harvest_the_rest(ledger: &str, world: &World) -> Result<(u32, bool)> {
     let mut harvests = 0;
     for source in world.sources {
-        let harvest = world.harvest(source, &places.ledger());
+        let harvest = world.harvest(source, ledger);
         let mut complete = false;
         for _ in 0..HARVESTS_MAX {
             harvests += 1;

@@ -79,14 +79,42 @@ pub struct Report {
 }
 
 /// One line of the table: what, how much, and whether that is as it must be; `None` is only told.
-type Line = (&'static str, String, Option<bool>);
+pub type Line = (&'static str, String, Option<bool>);
 
-fn told(name: &'static str, text: String) -> Line {
+pub fn told(name: &'static str, text: String) -> Line {
     (name, text, None)
 }
 
-fn zero(name: &'static str, count: u64) -> Line {
+pub fn zero(name: &'static str, count: u64) -> Line {
     (name, count.to_string(), Some(count == 0))
+}
+
+pub fn other_findings(verdict: &Verdict) -> u64 {
+    verdict.error_counts.iter().filter(|(check, _)| *check != RATE_CHECK).map(|(_, count)| count).sum()
+}
+
+pub fn rate_windows_above(verdict: &Verdict) -> u64 {
+    verdict.error_counts.get(RATE_CHECK).copied().unwrap_or(0)
+}
+
+/// Why processes ended by themselves, by their last words.
+pub fn falls(all: &[Fallen]) -> Vec<(String, usize)> {
+    let mut falls: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    for fallen in all {
+        let words: String = fallen.last_words.chars().take(200).collect();
+        *falls.entry(format!("{} {}: {words}", fallen.role.name(), fallen.status)).or_default() += 1;
+    }
+    falls.into_iter().collect()
+}
+
+/// The lines as people read them.
+pub fn rows(lines: &[Line]) -> String {
+    let mark = |good: &Option<bool>| match good {
+        Some(true) => "  ok",
+        Some(false) => "  FAILED",
+        None => "",
+    };
+    lines.iter().map(|(name, value, good)| format!("  {name:<24} {value}{}\n", mark(good))).collect()
 }
 
 impl Report {
@@ -96,14 +124,6 @@ impl Report {
 
     fn sum(&self, of: fn(&patra_checker::SourceVerdict) -> u64) -> u64 {
         self.verdict.sources.iter().map(of).sum()
-    }
-
-    fn other_findings(&self) -> u64 {
-        self.verdict.error_counts.iter().filter(|(check, _)| *check != RATE_CHECK).map(|(_, count)| count).sum()
-    }
-
-    fn rate_windows_above(&self) -> u64 {
-        self.verdict.error_counts.get(RATE_CHECK).copied().unwrap_or(0)
     }
 
     /// Commits of which the ledger shows that they are half done or done twice.
@@ -153,14 +173,14 @@ impl Report {
             zero("missing", self.sum(|source| source.missing_count)),
             zero("extra", self.sum(|source| source.extra_count)),
             zero("double commits", self.double_commits),
-            zero("other findings", self.other_findings()),
+            zero("other findings", other_findings(&self.verdict)),
         ]
     }
 
     /// Where only Redis is away there is no other reason for a request that comes too early.
     fn rates(&self) -> Vec<Line> {
         let Arrivals { twice_the_rate, per_second, best_per_second, silence_s } = self.arrivals;
-        let (above, only_redis) = (self.rate_windows_above(), self.size.weather == Weather::Redis);
+        let (above, only_redis) = (rate_windows_above(&self.verdict), self.size.weather == Weather::Redis);
         let limits = f64::from(self.size.per_second) * self.size.sources.len() as f64;
         vec![
             ("windows above the rate", above.to_string(), only_redis.then_some(above == 0)),
@@ -222,29 +242,12 @@ impl Report {
     pub fn table(&self) -> String {
         let mut text =
             format!("{} for {:.0} s, seed {}\n", self.backend.name(), self.size.storm.as_secs_f64(), self.seed);
-        for (name, value, good) in self.lines() {
-            let mark = match good {
-                Some(true) => "  ok",
-                Some(false) => "  FAILED",
-                None => "",
-            };
-            text.push_str(&format!("  {name:<24} {value}{mark}\n"));
-        }
-        for (words, count) in self.falls() {
+        text.push_str(&rows(&self.lines()));
+        for (words, count) in falls(&self.fallen) {
             text.push_str(&format!("  fell {count} times: {words}\n"));
         }
         text.push_str(&format!("  {} in {:.0} s", if self.ok() { "ok" } else { "FAILED" }, self.seconds));
         text
-    }
-
-    /// Why processes ended by themselves, by their last words.
-    fn falls(&self) -> Vec<(String, usize)> {
-        let mut falls: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
-        for fallen in &self.fallen {
-            let words: String = fallen.last_words.chars().take(200).collect();
-            *falls.entry(format!("{} {}: {words}", fallen.role.name(), fallen.status)).or_default() += 1;
-        }
-        falls.into_iter().collect()
     }
 
     pub fn json(&self) -> Value {
@@ -266,7 +269,7 @@ impl Report {
             "stale_writes_tried": self.said.stale_tried(),
             "stale_writes_accepted": self.holders.stale_accepted,
             "event_loss": self.streamed.missing,
-            "rate_windows_above": self.rate_windows_above(),
+            "rate_windows_above": rate_windows_above(&self.verdict),
             "arrivals": self.arrivals,
             "done": self.done,
             "proxy": self.proxied,

@@ -127,6 +127,11 @@ impl Size {
         }
     }
 
+    /// Work for so long, and nothing else to judge.
+    pub fn lasting(storm: Duration, per_second: u32) -> Size {
+        Size { storm, per_second, records: records(storm, per_second, SOURCES.len()), ..Size::full(1.0) }
+    }
+
     /// Small enough to run beside other tests.
     #[cfg(test)]
     pub fn short() -> Size {

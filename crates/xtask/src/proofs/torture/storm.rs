@@ -51,11 +51,17 @@ pub fn watch_signals() {
     });
 }
 
-/// Waits a little and keeps the fleet and its servers as they should be.
-pub fn tick(fleet: &mut Fleet, places: &mut Places) -> Result<()> {
+/// Fails once the proof is to end.
+pub fn go_on() -> Result<()> {
     if INTERRUPTED.load(Ordering::Relaxed) {
         bail!("interrupted");
     }
+    Ok(())
+}
+
+/// Waits a little and keeps the fleet and its servers as they should be.
+pub fn tick(fleet: &mut Fleet, places: &mut Places) -> Result<()> {
+    go_on()?;
     std::thread::sleep(TICK);
     places.tend()?;
     fleet.tend()
