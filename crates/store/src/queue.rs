@@ -25,10 +25,26 @@ const EXPIRED_MAX: u32 = 256;
 /// Plans of a newer format that are remembered.
 const TOO_NEW_MAX: usize = 150;
 
+/// Where the next group after another one could be, by a seek for each: MariaDB does not seek by a comparison of several
+/// columns at once and would read the whole group before it.
 pub(crate) const NEXT_GROUP: &str = "-- queue.next_group
-    SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
-     WHERE status_code = :queued AND {after:provenance_code,endpoint_name,operation_code,priority}
-     ORDER BY provenance_code, endpoint_name, operation_code, priority {limit:limit}";
+    SELECT * FROM (SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
+         WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
+           AND operation_code = :operation AND priority > :priority
+         ORDER BY priority {limit:one}) AS later_priority
+    UNION ALL
+    SELECT * FROM (SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
+         WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
+           AND operation_code > :operation
+         ORDER BY operation_code, priority {limit:one}) AS later_operation
+    UNION ALL
+    SELECT * FROM (SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
+         WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name > :endpoint
+         ORDER BY endpoint_name, operation_code, priority {limit:one}) AS later_endpoint
+    UNION ALL
+    SELECT * FROM (SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
+         WHERE status_code = :queued AND provenance_code > :provenance
+         ORDER BY provenance_code, endpoint_name, operation_code, priority {limit:one}) AS later_provenance";
 pub(crate) const DUE: &str = "-- task.due
     SELECT id, lease_epoch, status_code, plan_id, provenance_code, endpoint_name, operation_code FROM ing_task
      WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
@@ -295,6 +311,15 @@ impl Found<'_> {
 }
 
 impl Group {
+    fn read(row: &Row) -> Result<Group, LedgerError> {
+        Ok(Group { priority: row.int("priority")?, partition: partition(row)? })
+    }
+
+    /// Where it stands in the index.
+    fn place(&self) -> (&Partition, i64) {
+        (&self.partition, self.priority)
+    }
+
     fn partition_params(&self) -> Vec<(&'static str, Value)> {
         params! {
             queued: TaskState::Queued.code(),
@@ -318,13 +343,15 @@ fn is_stopped(stopped: &[(String, String)], partition: &Partition) -> bool {
     stopped.iter().any(of)
 }
 
-/// Every group, by one seek for each.
+/// Every group, one after the other.
 async fn read_groups(tx: &mut Tx) -> Result<Vec<Group>, DbError> {
     let mut groups: Vec<Group> = Vec::new();
     loop {
-        let asked = after(groups.last());
-        let Some(row) = tx.row("ing_task", NEXT_GROUP, asked).await? else { return Ok(groups) };
-        groups.push(Group { priority: row.int("priority")?, partition: partition(&row)? });
+        let later = tx.rows("ing_task", NEXT_GROUP, after(groups.last())).await?;
+        let later: Vec<Group> = later.iter().map(Group::read).collect::<Result<_, _>>()?;
+        let next = later.into_iter().min_by(|one, other| one.place().cmp(&other.place()));
+        let Some(next) = next else { return Ok(groups) };
+        groups.push(next);
     }
 }
 
@@ -332,11 +359,11 @@ fn after(last: Option<&Group>) -> Vec<(&'static str, Value)> {
     let text = |of: fn(&Partition) -> &str| last.map_or("", |group| of(&group.partition));
     params! {
         queued: TaskState::Queued.code(),
-        after_provenance_code: text(|partition| &partition.provenance),
-        after_endpoint_name: text(|partition| &partition.endpoint),
-        after_operation_code: text(|partition| &partition.operation),
-        after_priority: last.map_or(i64::MIN, |group| group.priority),
-        limit: 1u32,
+        provenance: text(|partition| &partition.provenance),
+        endpoint: text(|partition| &partition.endpoint),
+        operation: text(|partition| &partition.operation),
+        priority: last.map_or(i64::MIN, |group| group.priority),
+        one: 1u32,
     }
 }
 

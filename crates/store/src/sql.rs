@@ -156,7 +156,6 @@ fn write_fragment(fragment: &str, count: usize, sql: &mut Writer, slots: &mut Ve
             sql.text.push_str(dialect.limit_tail());
             slots.push(Slot::Name(argument.to_owned()));
         }
-        "after" => write_after(argument, count, sql, slots),
         "skip_locked" => sql.text.push_str(dialect.skip_locked()),
         "for_update" => sql.text.push_str(dialect.for_update()),
         other => panic!("statement fragment {other} does not exist"),
@@ -182,26 +181,6 @@ fn write_one_of(argument: &str, count: usize, sql: &mut Writer, slots: &mut Vec<
     write_text(&lookup, count, sql, slots);
 }
 
-/// MySQL and MariaDB find the place in an index only where the comparison of several columns is spelled out.
-fn write_after(argument: &str, count: usize, sql: &mut Writer, slots: &mut Vec<Slot>) {
-    let columns: Vec<&str> = argument.split(',').collect();
-    let text = match sql.dialect {
-        Dialect::Mysql => {
-            let equal = |column: &&str| format!("{column} = :after_{column} AND ");
-            let later = (0..columns.len()).map(|at| {
-                let before: String = columns[..at].iter().map(equal).collect();
-                format!("({before}{0} > :after_{0})", columns[at])
-            });
-            format!("({})", later.collect::<Vec<_>>().join(" OR "))
-        }
-        Dialect::Sqlite | Dialect::Postgres => {
-            let after: Vec<String> = columns.iter().map(|column| format!(":after_{column}")).collect();
-            format!("({}) > ({})", columns.join(", "), after.join(", "))
-        }
-    };
-    write_text(&text, count, sql, slots);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,8 +203,6 @@ mod tests {
         let found = render(Dialect::Postgres, "WHERE {one_of:ing_record;k;p = :p}", 2);
         assert!(found.sql.contains("VALUES ($1), ($2)") && found.sql.contains("p = $3 AND k = wanted.value"));
         assert_eq!(found.slots, [Slot::Values, Slot::Name("p".into())]);
-        assert_eq!(&*render(Dialect::Postgres, "{after:a,b}", 0).sql, "(a, b) > ($1, $2)");
-        assert_eq!(&*render(Dialect::Mysql, "{after:a,b}", 0).sql, "((a > ?) OR (a = ? AND b > ?))");
         let text = "IN ({list}) AND x = :x AND y = :x {limit:most} {for_update}";
         assert_eq!(&*render(Dialect::Sqlite, text, 1).sql, "IN (?) AND x = ? AND y = ? LIMIT ? + 0 ");
         assert_eq!(&*render(Dialect::Postgres, text, 2).sql, "IN ($1, $2) AND x = $3 AND y = $4 LIMIT $5 FOR UPDATE");

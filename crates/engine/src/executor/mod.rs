@@ -237,6 +237,10 @@ impl Executor {
             Err(Halt::Ledger(error)) => {
                 tracing::warn!(task.id = %task, "task {task} stopped: {error}");
                 outcome::give_back_after_error(&self.outside, &lease, &owned, &error).await;
+                if matches!(error, LedgerError::Unavailable { .. }) {
+                    // A claim may find the space that a page does not: the next one would ask its source in vain too.
+                    self.idle(Span::SECOND).await;
+                }
             }
             Err(Halt::Shutdown) => outcome::give_back_on_shutdown(&self.outside, &lease, &provenance).await,
         }
