@@ -4,8 +4,9 @@
 //! `{rows:n}` (as many rows of n placeholders as are bound), `{list}` (placeholders of an IN list),
 //! `{one_of:table;column;condition}` (rows of the condition whose column is in the list, looked up one by one),
 //! `{upsert:key;columns}` and `{insert_new:key}` (the tail of an INSERT that meets an existing key),
-//! `{limit:name}` (as many rows as the parameter says), `{for_update}` (keeps the rows as they are until the commit),
-//! `{skip_locked}` (the same, passing over rows that another transaction holds).
+//! `{limit:name}` (as many rows as the parameter says), `{first_after:table;index;condition;columns}` (what follows a
+//! key), `{for_update}` (keeps the rows as they are until the commit), `{skip_locked}` (the same, passing over rows that
+//! another transaction holds).
 
 use std::fmt::Write as _;
 

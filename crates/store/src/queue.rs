@@ -25,26 +25,8 @@ const EXPIRED_MAX: u32 = 256;
 /// Plans of a newer format that are remembered.
 const TOO_NEW_MAX: usize = 150;
 
-/// Where the next group after another one could be, by a seek for each: MariaDB does not seek by a comparison of several
-/// columns at once and would read the whole group before it.
 pub(crate) const NEXT_GROUP: &str = "-- queue.next_group
-    SELECT * FROM (SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
-         WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
-           AND operation_code = :operation AND priority > :priority
-         ORDER BY priority {limit:one}) AS later_priority
-    UNION ALL
-    SELECT * FROM (SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
-         WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
-           AND operation_code > :operation
-         ORDER BY operation_code, priority {limit:one}) AS later_operation
-    UNION ALL
-    SELECT * FROM (SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
-         WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name > :endpoint
-         ORDER BY endpoint_name, operation_code, priority {limit:one}) AS later_endpoint
-    UNION ALL
-    SELECT * FROM (SELECT provenance_code, endpoint_name, operation_code, priority FROM ing_task
-         WHERE status_code = :queued AND provenance_code > :provenance
-         ORDER BY provenance_code, endpoint_name, operation_code, priority {limit:one}) AS later_provenance";
+    {first_after:ing_task;idx_task_claim;status_code = :queued;provenance_code,endpoint_name,operation_code,priority}";
 pub(crate) const DUE: &str = "-- task.due
     SELECT id, lease_epoch, status_code, plan_id, provenance_code, endpoint_name, operation_code FROM ing_task
      WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
@@ -359,11 +341,10 @@ fn after(last: Option<&Group>) -> Vec<(&'static str, Value)> {
     let text = |of: fn(&Partition) -> &str| last.map_or("", |group| of(&group.partition));
     params! {
         queued: TaskState::Queued.code(),
-        provenance: text(|partition| &partition.provenance),
-        endpoint: text(|partition| &partition.endpoint),
-        operation: text(|partition| &partition.operation),
-        priority: last.map_or(i64::MIN, |group| group.priority),
-        one: 1u32,
+        after_provenance_code: text(|partition| &partition.provenance),
+        after_endpoint_name: text(|partition| &partition.endpoint),
+        after_operation_code: text(|partition| &partition.operation),
+        after_priority: last.map_or(i64::MIN, |group| group.priority),
     }
 }
 

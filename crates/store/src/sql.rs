@@ -156,6 +156,7 @@ fn write_fragment(fragment: &str, count: usize, sql: &mut Writer, slots: &mut Ve
             sql.text.push_str(dialect.limit_tail());
             slots.push(Slot::Name(argument.to_owned()));
         }
+        "first_after" => write_first_after(argument, count, sql, slots),
         "skip_locked" => sql.text.push_str(dialect.skip_locked()),
         "for_update" => sql.text.push_str(dialect.for_update()),
         other => panic!("statement fragment {other} does not exist"),
@@ -181,6 +182,37 @@ fn write_one_of(argument: &str, count: usize, sql: &mut Writer, slots: &mut Vec<
     write_text(&lookup, count, sql, slots);
 }
 
+/// The row that follows the columns `:after_column` in their order. MySQL and MariaDB do not seek by a comparison of
+/// several columns at once, so there is a seek for each place where it could be and the caller takes the first of them;
+/// the index is named, because a table that has just grown is believed to be small and would be sorted.
+fn write_first_after(argument: &str, count: usize, sql: &mut Writer, slots: &mut Vec<Slot>) {
+    let parts: Vec<&str> = argument.splitn(4, ';').collect();
+    let [table, index, condition, columns] = parts[..] else {
+        panic!("{{first_after:table;index;condition;columns}} names all four");
+    };
+    let names: Vec<&str> = columns.split(',').collect();
+    let all = names.join(", ");
+    let text = match sql.dialect {
+        Dialect::Mysql => {
+            let place = |at: usize| {
+                let equal: String = names[..at].iter().map(|name| format!("{name} = :after_{name} AND ")).collect();
+                let (later, order) = (names[at], names[at..].join(", "));
+                format!(
+                    "(SELECT {all} FROM {table} FORCE INDEX ({index}) WHERE {condition} AND {equal}{later} > \
+                     :after_{later} ORDER BY {order} LIMIT 1)"
+                )
+            };
+            (0..names.len()).map(place).collect::<Vec<_>>().join(" UNION ALL ")
+        }
+        Dialect::Sqlite | Dialect::Postgres => {
+            let after: Vec<String> = names.iter().map(|name| format!(":after_{name}")).collect();
+            let after = after.join(", ");
+            format!("SELECT {all} FROM {table} WHERE {condition} AND ({all}) > ({after}) ORDER BY {all} LIMIT 1")
+        }
+    };
+    write_text(&text, count, sql, slots);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -203,6 +235,14 @@ mod tests {
         let found = render(Dialect::Postgres, "WHERE {one_of:ing_record;k;p = :p}", 2);
         assert!(found.sql.contains("VALUES ($1), ($2)") && found.sql.contains("p = $3 AND k = wanted.value"));
         assert_eq!(found.slots, [Slot::Values, Slot::Name("p".into())]);
+        let next = render(Dialect::Postgres, "{first_after:t;i;s = :s;a,b}", 0);
+        assert_eq!(&*next.sql, "SELECT a, b FROM t WHERE s = $1 AND (a, b) > ($2, $3) ORDER BY a, b LIMIT 1");
+        let next = render(Dialect::Mysql, "{first_after:t;i;s = :s;a,b}", 0);
+        assert_eq!(
+            &*next.sql,
+            "(SELECT a, b FROM t FORCE INDEX (i) WHERE s = ? AND a > ? ORDER BY a, b LIMIT 1) UNION ALL \
+             (SELECT a, b FROM t FORCE INDEX (i) WHERE s = ? AND a = ? AND b > ? ORDER BY b LIMIT 1)"
+        );
         let text = "IN ({list}) AND x = :x AND y = :x {limit:most} {for_update}";
         assert_eq!(&*render(Dialect::Sqlite, text, 1).sql, "IN (?) AND x = ? AND y = ? LIMIT ? + 0 ");
         assert_eq!(&*render(Dialect::Postgres, text, 2).sql, "IN ($1, $2) AND x = $3 AND y = $4 LIMIT $5 FOR UPDATE");
