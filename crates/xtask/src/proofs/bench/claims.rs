@@ -25,6 +25,8 @@ use crate::servers::{Kind, Servers};
 const FEW: u64 = 1_000;
 /// Claims of each executor before those that count: the first ones prepare their statements.
 const WARM_UP: u32 = 5;
+/// A server that has just taken a million rows is busy with them for a while: old versions, statistics, pages to write.
+const SETTLE: Duration = Duration::from_secs(40);
 /// Claims and pages of each executor in one measurement.
 const CLAIMS: u32 = 50;
 const PAGES: u64 = 40;
@@ -66,6 +68,7 @@ async fn measured(args: &ClaimArgs, place: &str, clock: Arc<dyn Clock>) -> Resul
     filling::queue(place, 1, FEW).await?;
     let few = claims(&stores).await?;
     filling::queue(place, FEW + 1, args.tasks).await?;
+    tokio::time::sleep(SETTLE).await;
     let many = claims(&stores).await?;
     ensure!(few.tasks.is_disjoint(&many.tasks), "a task was claimed twice");
     let commits = commits(&stores, many.leased, &clock).await?;
