@@ -108,7 +108,7 @@ fn step(executors: usize, args: &ScaleArgs, database: &str) -> Result<Step> {
 fn core_times() -> Result<Vec<(f64, f64)>> {
     let text = std::fs::read_to_string("/proc/stat").context("how busy the cores are is not known here")?;
     let cores = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
-    Ok(cores.map(|line| core(line)).collect())
+    Ok(cores.map(core).collect())
 }
 
 fn core(line: &str) -> (f64, f64) {
