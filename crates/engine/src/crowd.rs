@@ -25,8 +25,9 @@ struct Wait {
 }
 
 impl Wait {
+    /// Also when the clock was set back before its beginning: nobody knows then how long it has lasted (INV-24).
     fn is_over(self, now: Timestamp) -> bool {
-        now.since(self.until) > FORGET_AFTER
+        now < self.since || now.since(self.until) > FORGET_AFTER
     }
 }
 
@@ -117,5 +118,8 @@ mod tests {
         assert!(!waits.is_long(&key, at(62_001)));
         waits.note(&key, &Decision::WaitUntil(at(63_100)), at(63_000));
         assert!(!waits.is_long(&key, at(63_000)), "a new wait begins anew");
+        waits.note(&key, &Decision::WaitUntil(at(90_000)), at(63_000));
+        assert!(waits.is_long(&key, at(64_000)));
+        assert!(!waits.is_long(&key, at(10_000)), "the clock was set back");
     }
 }
