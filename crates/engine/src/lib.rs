@@ -4,7 +4,6 @@
 //! simulation on virtual time runs exactly this code.
 
 pub mod cached_registry;
-mod crowd;
 pub mod executor;
 pub mod fleet_gate;
 pub mod gate;

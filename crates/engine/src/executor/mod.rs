@@ -10,7 +10,7 @@ mod fetch;
 mod outcome;
 mod reading;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,7 +23,6 @@ use patra_core::ports::{
 use patra_core::time::Span;
 use tokio_util::sync::CancellationToken;
 
-use crate::crowd::Crowd;
 use crate::notice::{Notice, Notices};
 use crate::settings::Settings;
 use crate::slot::SlotKeeper;
@@ -56,7 +55,6 @@ pub struct Executor {
     plans: Mutex<HashMap<Id, Arc<PlanView>>>,
     chores: chores::Chores,
     keeper: Option<SlotKeeper>,
-    crowd: Arc<Crowd>,
     /// What the workers of this process run, by partition.
     running: Mutex<BTreeMap<Partition, u32>>,
     /// One worker claims at a time, so that none counts on room that another has just taken.
@@ -88,13 +86,11 @@ impl Executor {
             ttl: outside.settings.slot_ttl,
             stop: stop.clone(),
         });
-        let crowd = Arc::new(Crowd::at(outside.gate.clone(), outside.clock.clone()));
         Executor {
-            outside: Outside { gate: crowd.clone(), ..outside },
+            outside,
             only,
             stop,
             keeper,
-            crowd,
             plans: Mutex::default(),
             chores: chores::Chores::default(),
             running: Mutex::default(),
@@ -164,7 +160,6 @@ impl Executor {
             only: self.only.clone(),
             partition_max: settings.partition_max,
             running: self.running.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-            crowded: self.crowded(),
             ..Claim::new(who, 1, settings.lease_ttl)
         };
         let leased = self.outside.ledger.acquire_tasks(&claim).await?.into_iter().next();
@@ -172,18 +167,6 @@ impl Executor {
             self.count(&partition_of(leased), 1);
         }
         Ok(leased)
-    }
-
-    /// Partitions for whose requests this process waits at the gate already.
-    fn crowded(&self) -> BTreeSet<Partition> {
-        let plans = self.known_plans();
-        let crowded = plans.iter().filter(|plan| self.crowd.is_crowded(&RateKey::of(&plan.spec)));
-        let partition = |plan: &Arc<PlanView>| Partition {
-            provenance: plan.spec.provenance.clone(),
-            endpoint: plan.spec.endpoint.clone(),
-            operation: plan.spec.operation.code().to_owned(),
-        };
-        crowded.map(partition).collect()
     }
 
     fn count(&self, partition: &Partition, change: i32) {
