@@ -17,9 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures::FutureExt;
 use patra_core::failpoint::Failpoints;
 use patra_core::id::{Id, IdGen};
-use patra_core::ports::{
-    Claim, Clock, Gate, Leased, Ledger, LedgerError, Partition, PlanView, Random, RateKey, Source,
-};
+use patra_core::ports::{Claim, Clock, Gate, Leased, Ledger, LedgerError, Partition, PlanView, Random, Source};
 use patra_core::time::Span;
 use tokio_util::sync::CancellationToken;
 
