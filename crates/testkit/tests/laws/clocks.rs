@@ -8,8 +8,8 @@ use patra_testkit::simulation::{Options, run_with};
 /// Seeds unless told otherwise.
 const SEEDS: u64 = 100;
 /// Seeds that were red once: a clock set back in the middle of a pass (912, 1163), a version dated after the clock that
-/// fetched it and gone since (791).
-const RED_ONCE: [u64; 3] = [791, 912, 1163];
+/// fetched it and gone since (791), a process that waited at the gate while its clock was set back (68).
+const RED_ONCE: [u64; 4] = [68, 791, 912, 1163];
 
 #[test]
 fn an_executors_clock_changes_no_lease_decision() {
