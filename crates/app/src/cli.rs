@@ -3,8 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use patra_core::time::{Span, Timestamp};
+use patra_core::time::Timestamp;
 use secrecy::SecretString;
+
+pub use crate::orders::{
+    CancelArgs, CursorCommand, PlanCommand, PriorityArgs, SliceCommand, StopArgs, TaskCommand, WaiveArgs,
+};
 
 #[derive(Debug, Parser)]
 #[command(
@@ -62,14 +66,34 @@ pub enum Command {
     Demo(DemoArgs),
     /// Copy everything new from a source
     Harvest(HarvestArgs),
+    /// Read a past window again, beside the harvest and without touching its watermark
+    Backfill(crate::commands::backfill::BackfillArgs),
+    /// Prove what is complete and name what is not
+    Certify(Box<crate::commands::certify::CertifyArgs>),
+    /// The life of a record: every page that showed it, and what was decided there
+    Why(crate::commands::why::WhyArgs),
+    /// Read kept pages again, without a request, under the same or another mapping; writes nothing
+    Replay(crate::commands::replay::ReplayArgs),
+    /// Derive stored records anew from kept pages, without a request, under another mapping
+    Remap(crate::commands::remap::RemapArgs),
+    /// Write records as JSON lines, CSV or Parquet
+    Export(crate::commands::export::ExportArgs),
+    /// Ask for known records again by their ids
+    Update(Box<crate::commands::update::UpdateArgs>),
+    /// Hints that records should be asked for again
+    #[command(subcommand)]
+    Signal(crate::commands::update::SignalCommand),
     /// Plan sources again and again, until stopped
-    Planner(PlannerArgs),
+    Planner(crate::role_args::PlannerArgs),
     /// Work on what is planned, until stopped; any number may run beside each other
-    Executor(ExecutorArgs),
+    Executor(crate::role_args::ExecutorArgs),
     /// Tell changes to NATS, a webhook or a file, until stopped
     Relay(crate::commands::relay::RelayArgs),
     /// Plan, work and relay in one process, until stopped
-    Serve(ServeAllArgs),
+    Serve(crate::role_args::ServeAllArgs),
+    /// What is triggered by the clock
+    #[command(subcommand)]
+    Schedule(crate::commands::schedule::ScheduleCommand),
     /// The sources and their definitions
     #[command(subcommand)]
     Source(SourceCommand),
@@ -79,12 +103,15 @@ pub enum Command {
     /// Versions of source definitions
     #[command(subcommand)]
     Registry(RegistryCommand),
+    /// The query language
+    #[command(subcommand)]
+    Query(crate::commands::query::QueryCommand),
     /// Plans
     #[command(subcommand)]
     Plan(PlanCommand),
     /// Slices of plans
     #[command(subcommand)]
-    Slice(NounCommand),
+    Slice(SliceCommand),
     /// Tasks
     #[command(subcommand)]
     Task(TaskCommand),
@@ -102,7 +129,10 @@ pub enum Command {
     Record(NounCommand),
     /// Records that could not be read
     #[command(subcommand)]
-    Quarantine(NounCommand),
+    Quarantine(crate::commands::quarantine::QuarantineCommand),
+    /// What a person should look at
+    #[command(subcommand)]
+    Alarm(NounCommand),
     /// Rate limits
     #[command(subcommand)]
     Gate(NounCommand),
@@ -171,9 +201,12 @@ pub struct TriggerArgs {
     /// Endpoint of the source; its only or first search endpoint by default
     #[arg(long)]
     pub endpoint: Option<String>,
-    /// The query, in the source's own words
-    #[arg(long, value_name = "TEXT")]
+    /// What is wanted, in the query language (`patra query explain EXPR` shows what each source makes of it)
+    #[arg(long, value_name = "EXPR")]
     pub query: Option<String>,
+    /// What is wanted, in the source's own words, sent as it is
+    #[arg(long, value_name = "TEXT", conflicts_with = "query")]
+    pub native_query: Option<String>,
     /// Where harvesting begins the first time (`2026-01-01` or `2026-01-01T00:00:00Z`)
     #[arg(long, value_name = "TIME")]
     pub since: Option<Timestamp>,
@@ -219,47 +252,9 @@ pub struct HarvestArgs {
     /// Life of a lease in seconds; short ones let a restarted harvest take over sooner
     #[arg(long, hide = true, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub lease: Option<u16>,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct PlannerArgs {
-    /// A source to plan for; repeatable
-    #[arg(long = "source", value_name = "SOURCE")]
-    pub sources: Vec<String>,
-    /// How often each is looked at (`PT10M`)
-    #[arg(long, default_value = "PT10M", value_name = "SPAN")]
-    pub every: Span,
-    #[command(flatten)]
-    pub trigger: TriggerArgs,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct ExecutorArgs {
-    /// Tasks worked on at once; twice the cores by default
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub workers: Option<u16>,
-    /// Of these at most so many of one source, endpoint and operation [default: at most 4, an equal share]
-    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub partition_max: Option<u16>,
-    /// Only tasks of this source
-    #[arg(long, value_name = "SOURCE")]
-    pub only: Option<String>,
-    /// Redis that keeps the rate limits of all processes; rows of the database by default
-    #[arg(long, env = "PATRA_REDIS", hide_env_values = true, value_name = "URL")]
-    pub redis: Option<SecretString>,
-    /// Life of a lease in seconds
-    #[arg(long, hide = true, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
-    pub lease: Option<u16>,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct ServeAllArgs {
-    #[command(flatten)]
-    pub planner: PlannerArgs,
-    #[command(flatten)]
-    pub executor: ExecutorArgs,
-    #[command(flatten)]
-    pub target: crate::commands::relay::TargetArgs,
+    /// A threshold of self-healing (`stock_max=500`), see docs/operations.md; repeatable
+    #[arg(long = "threshold", value_name = "NAME=VALUE", value_parser = key_value)]
+    pub thresholds: Vec<(String, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -274,11 +269,17 @@ pub enum SourceCommand {
     List,
     /// One source
     Show { source: String },
+    /// Stop a source: nothing of it is planned or taken up until it is resumed
+    Pause(StopArgs),
+    /// Let a source go on that was paused, or that stopped by itself because it refused us
+    Resume(StopArgs),
     /// Look for mistakes in definition files
     Check {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// Ask for a few pages and show what comes out of them; writes nothing
+    Test(crate::commands::source_test::SourceTestArgs),
     /// JSON Schema of definitions, for editors
     Schema,
     /// Every key of a definition, as Markdown
@@ -348,56 +349,6 @@ pub enum NounCommand {
     Show { id: String },
 }
 
-#[derive(Debug, Subcommand)]
-pub enum PlanCommand {
-    #[command(flatten)]
-    Look(NounCommand),
-    /// Stop every open task of a plan; what they would have read is owed to the next one
-    Cancel(CancelArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub enum TaskCommand {
-    #[command(flatten)]
-    Look(NounCommand),
-    /// Stop a task for good; what it would have read is owed to the next plan
-    Cancel(CancelArgs),
-}
-
-#[derive(Debug, Subcommand)]
-pub enum CursorCommand {
-    #[command(flatten)]
-    Look(NounCommand),
-    /// Let the watermark pass a window that cannot be read; it stays in the list of known holes
-    Waive(WaiveArgs),
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct CancelArgs {
-    /// Its id or a unique beginning of it
-    pub id: String,
-    /// Why, for the audit
-    #[arg(long, value_name = "TEXT")]
-    pub reason: String,
-}
-
-#[derive(Clone, Debug, Args)]
-pub struct WaiveArgs {
-    pub source: String,
-    /// First moment of the window
-    #[arg(long, value_name = "TIME")]
-    pub from: Timestamp,
-    /// First moment after it
-    #[arg(long, value_name = "TIME")]
-    pub to: Timestamp,
-    /// Why, for the audit
-    #[arg(long, value_name = "TEXT")]
-    pub reason: String,
-    /// A plan of the cursor that is meant, where the source has several; the newest harvest by default
-    #[arg(long, value_name = "ID")]
-    pub plan: Option<String>,
-}
-
 #[derive(Clone, Debug, Args)]
 pub struct ListArgs {
     #[arg(long)]
@@ -459,6 +410,12 @@ pub struct ServeArgs {
     /// Answer as fast as possible: no rate limits, no delays
     #[arg(long)]
     pub unlimited: bool,
+    /// Take so many requests in any second and refuse the rest
+    #[arg(long, value_name = "N", conflicts_with = "unlimited", value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: Option<u32>,
+    /// Another limit, so many seconds after the first request; repeatable, in order
+    #[arg(long, value_name = "SECONDS=N", requires = "limit", value_parser = limit_step)]
+    pub limit_after: Vec<(f64, u32)>,
     /// Let every answer take so many milliseconds
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(..=600_000))]
     pub latency: Option<u32>,
@@ -467,7 +424,12 @@ pub struct ServeArgs {
     pub keep: Option<PathBuf>,
 }
 
-fn key_value(text: &str) -> Result<(String, String), String> {
+fn limit_step(text: &str) -> Result<(f64, u32), String> {
+    let read = text.split_once('=').and_then(|(after, limit)| Some((after.parse().ok()?, limit.parse().ok()?)));
+    read.filter(|(after, limit): &(f64, u32)| *after >= 0.0 && *limit > 0).ok_or_else(|| "expected SECONDS=N".into())
+}
+
+pub fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("expected KEY=VALUE".into()),

@@ -104,13 +104,21 @@ impl From<patra_engine::planner::PlanError> for Failure {
                 Failure::new(Exit::NotFound, error).hint("`patra registry apply FILE --channel NAME` makes a channel")
             }
             E::Mistakes { mistakes, .. } => mistaken(&mistakes),
-            E::Paused { .. } => Failure::new(Exit::Source, error),
+            E::Paused { provenance, reason } => stopped(&provenance, &reason),
+            E::Held { .. } => Failure::new(Exit::Source, error)
+                .hint("too much of it failed lately; what is planned goes on, and planning after that time"),
             E::NoPlan(error @ NoPlan::Zone(_)) => Failure::new(Exit::Definition, error),
             E::NoPlan(error @ NoPlan::OutOfRange { .. }) => Failure::new(Exit::Usage, error)
                 .hint("the source declares `window.out_of_range: fail`; ask for a time inside its range"),
             E::Ledger(error) => error.into(),
         }
     }
+}
+
+/// Somebody, or its fuse, has stopped a source.
+pub fn stopped(provenance: &str, reason: &str) -> Failure {
+    Failure::new(Exit::Source, format!("`{provenance}` is stopped: {reason}"))
+        .hint(format!("when the cause is mended: `patra source resume {provenance} --reason TEXT`"))
 }
 
 /// All mistakes of a definition, one after the other.

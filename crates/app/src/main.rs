@@ -1,14 +1,18 @@
 //! `patra`: one command takes a source definition to a complete, proven copy.
 
+mod asker;
 mod cli;
 mod clock;
 mod commands;
+mod counting;
 mod failure;
 mod gate;
 mod memory;
 mod opening;
+mod orders;
 mod place;
 mod progress;
+mod role_args;
 mod strike;
 mod table;
 mod wiring;
@@ -17,7 +21,7 @@ mod working;
 use std::process::ExitCode;
 
 use clap::Parser;
-use cli::{Cli, Command, CursorCommand, PlanCommand, TaskCommand};
+use cli::{Cli, Command, CursorCommand, PlanCommand, SliceCommand, TaskCommand};
 use failure::{Exit, Failure};
 use patra_core::ports::Noun;
 
@@ -41,6 +45,7 @@ fn run(cli: &Cli) -> Result<(), Failure> {
         Command::Demo(args) => return commands::demo::run(&cli.global, args),
         Command::Completions { shell } => return commands::shell::completions(*shell),
         Command::Man { folder } => return commands::shell::man(folder),
+        Command::Query(command) => return commands::query::run(&cli.global, command),
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -56,24 +61,39 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Init => commands::init::run(global).await,
         Command::Migrate(args) => commands::migrate::run(global, args).await,
         Command::Harvest(args) => commands::harvest::run(global, args).await,
+        Command::Backfill(args) => commands::backfill::run(global, args).await,
+        Command::Certify(args) => commands::certify::run(global, args).await,
+        Command::Why(args) => commands::why::run(global, args).await,
+        Command::Replay(args) => commands::replay::run(global, args).await,
+        Command::Remap(args) => commands::remap::run(global, args).await,
+        Command::Export(args) => commands::export::run(global, args).await,
+        Command::Update(args) => commands::update::run(global, args).await,
+        Command::Signal(command) => commands::update::signal(global, command).await,
         Command::Planner(args) => commands::roles::run_planner(global, args).await,
         Command::Executor(args) => commands::roles::run_executor(global, args).await,
         Command::Relay(args) => commands::relay::run(global, args).await,
         Command::Serve(args) => commands::roles::run_all(global, args).await,
+        Command::Schedule(command) => commands::schedule::run(global, command).await,
         Command::Source(command) => commands::source::run(global, command).await,
         Command::Spec(command) => commands::spec::run(global, command).await,
         Command::Registry(command) => commands::registry::run(global, command).await,
         Command::Plan(PlanCommand::Look(command)) => commands::nouns::run(global, Noun::Plan, command).await,
         Command::Plan(PlanCommand::Cancel(args)) => commands::operator::cancel_plan(global, args).await,
-        Command::Slice(command) => commands::nouns::run(global, Noun::Slice, command).await,
+        Command::Plan(PlanCommand::Retry(args)) => commands::rework::retry(global, args).await,
+        Command::Plan(PlanCommand::Priority(args)) => commands::rework::plan_priority(global, args).await,
+        Command::Slice(SliceCommand::Look(command)) => commands::nouns::run(global, Noun::Slice, command).await,
+        Command::Slice(SliceCommand::Cancel(args)) => commands::rework::cancel_slice(global, args).await,
         Command::Task(TaskCommand::Look(command)) => commands::nouns::run(global, Noun::Task, command).await,
         Command::Task(TaskCommand::Cancel(args)) => commands::operator::cancel_task(global, args).await,
+        Command::Task(TaskCommand::Priority(args)) => commands::rework::task_priority(global, args).await,
         Command::Run(command) => commands::nouns::run(global, Noun::Run, command).await,
         Command::Batch(command) => commands::nouns::run(global, Noun::Batch, command).await,
         Command::Cursor(CursorCommand::Look(command)) => commands::nouns::run(global, Noun::Cursor, command).await,
         Command::Cursor(CursorCommand::Waive(args)) => commands::operator::waive(global, args).await,
+        Command::Cursor(CursorCommand::Tend(command)) => commands::cursor::run(global, command).await,
         Command::Record(command) => commands::nouns::run(global, Noun::Record, command).await,
-        Command::Quarantine(command) => commands::nouns::run(global, Noun::Quarantine, command).await,
+        Command::Quarantine(command) => commands::quarantine::run(global, command).await,
+        Command::Alarm(command) => commands::nouns::run(global, Noun::Alarm, command).await,
         Command::Gate(command) => commands::gate::run(global, command).await,
         Command::Outbox(command) => commands::outbox::run(global, command).await,
         Command::Status => commands::status::run(global).await,
@@ -84,7 +104,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
             strike::names().iter().for_each(|name| println!("{name}"));
             Ok(())
         }
-        Command::Demo(_) | Command::Completions { .. } | Command::Man { .. } => Ok(()),
+        Command::Demo(_) | Command::Completions { .. } | Command::Man { .. } | Command::Query(_) => Ok(()),
     }
 }
 

@@ -24,6 +24,7 @@ pub struct Tally {
     pub updated: u64,
     pub unchanged: u64,
     pub quarantined: u64,
+    pub filtered: u64,
     pub requests: u64,
     pub throttled: u64,
     pub retries: u64,
@@ -165,6 +166,10 @@ fn source_of(notice: &Notice) -> &str {
         | Notice::SliceSplit { provenance, .. }
         | Notice::SliceSucceeded { provenance, .. }
         | Notice::SliceEnded { provenance, .. }
+        | Notice::SourceStopped { provenance, .. }
+        | Notice::CircuitOpened { provenance, .. }
+        | Notice::CircuitClosed { provenance, .. }
+        | Notice::Healed { provenance, .. }
         | Notice::TaskReleased { provenance, .. }
         | Notice::LeaseLost { provenance, .. } => provenance,
     }
@@ -181,6 +186,7 @@ fn count(tally: &mut Tally, notice: &Notice) -> bool {
             tally.updated += counts.updated;
             tally.unchanged += counts.unchanged;
             tally.quarantined += counts.quarantined;
+            tally.filtered += counts.filtered;
             tally.bytes += bytes;
         }
         Notice::RequestSent { .. } => tally.requests += 1,
@@ -226,6 +232,11 @@ fn line_of(notice: &Notice) -> Option<String> {
         Notice::SliceEnded { provenance, window, outcome, reason, .. } => {
             Some(format!("{provenance}: window {window} ended {outcome}: {reason}"))
         }
+        Notice::CircuitOpened { provenance, endpoint, until, reason } => {
+            Some(format!("{provenance}: {endpoint} does not answer, waiting until {until}: {reason}"))
+        }
+        Notice::CircuitClosed { provenance, endpoint } => Some(format!("{provenance}: {endpoint} answers again")),
+        Notice::Healed { provenance, endpoint, action } => Some(format!("{provenance}: {endpoint}: {action}")),
         Notice::PlanPublished { provenance, warnings, .. } if !warnings.is_empty() => {
             Some(format!("{provenance}: {}", warnings.join("; ")))
         }

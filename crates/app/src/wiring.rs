@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
 use patra_core::hash::Hash32;
+use patra_core::healing::Thresholds;
+use patra_core::plan::campaign::Campaign;
 use patra_core::ports::{Clock, Inspect, ListFilter, Noun, Random, Registry, Secrets, StoredVersion};
 use patra_core::registry::catalogue::Entry;
 use patra_core::registry::{Definition, catalogue, decode, dictionary_rows, new_version};
@@ -17,6 +19,7 @@ use patra_source::EnvFileSecrets;
 use patra_store::Store;
 
 use crate::cli::TriggerArgs;
+use crate::commands::query::parsed;
 use crate::commands::source::checked;
 use crate::failure::{Exit, Failure, mistaken};
 
@@ -71,6 +74,8 @@ impl Desk {
             registry: self.registry.clone(),
             ids: self.store.ids(),
             failpoints: self.failpoints.clone(),
+            gate: None,
+            stock_max: Thresholds::default().stock_max,
         }
     }
 
@@ -137,15 +142,18 @@ impl Desk {
         let overrides = TriggerOverrides {
             base_url: args.base_url.clone(),
             allow_hosts: args.allow_host.clone(),
-            q: args.query.clone(),
+            q: args.native_query.clone(),
             params: args.set.iter().cloned().collect(),
             contact: args.contact.clone(),
             priority: args.priority,
             credentials: Some(self.credentials(source, &args.channel).await?),
             ..TriggerOverrides::default()
         };
-        let endpoint = args.endpoint.clone();
-        Ok(Trigger { endpoint, since: args.since, until: args.until, overrides, ..plain(source, &args.channel) })
+        let (endpoint, query) = (args.endpoint.clone(), args.query.clone());
+        if let Some(query) = &query {
+            parsed(query)?;
+        }
+        Ok(Trigger { endpoint, query, since: args.since, until: args.until, overrides, ..plain(source, &args.channel) })
     }
 
     /// Names of the credentials that can be used on this machine.
@@ -178,6 +186,8 @@ pub fn plain(source: &str, channel: &str) -> Trigger {
         channel: channel.to_owned(),
         since: None,
         until: None,
+        query: None,
+        campaign: Campaign::default(),
         overrides: TriggerOverrides::default(),
         scheduler: "CLI".into(),
         job_id: String::new(),

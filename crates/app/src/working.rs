@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use patra_core::ports::{Gate, LedgerError};
+use patra_core::ports::{Gate, LedgerError, Only};
 use patra_core::time::Span;
 use patra_engine::executor::{Executor, Outside};
 use patra_engine::notice::Notices;
@@ -14,12 +14,12 @@ use crate::failure::{Exit, Failure};
 use crate::strike;
 use crate::wiring::Desk;
 
-/// An executor for all workers of this process; only tasks of one source when it is named.
+/// An executor for all workers of this process; only of these tasks.
 pub fn executor(
     desk: &Desk,
     notices: Arc<dyn Notices>,
     settings: Settings,
-    only: Option<String>,
+    only: Only,
     stop: &CancellationToken,
     gate: Arc<dyn Gate>,
 ) -> Arc<Executor> {

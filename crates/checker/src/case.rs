@@ -33,7 +33,8 @@ pub struct Delivery {
     pub version: u32,
     pub fetched_at: i64,
     pub batch: i64,
-    /// The batch dropped records outside its window and this is one of them, so it need not be stored.
+    /// The batch dropped records outside its window and this is one of them, or records that its query did not want
+    /// and this may be one of them: it need not be stored.
     pub optional: bool,
 }
 
@@ -153,11 +154,13 @@ impl<'a> Case<'a> {
                 continue;
             }
             let filters = page.batch.stats.is_some_and(|counts| counts.filtered > 0);
+            let by_query = page.batch.stats.is_some_and(|counts| counts.by_query > 0);
             let window = windows.get(&page.batch.slice_id);
             for (id, number) in &row.items {
                 let inside = |at: i64| window.is_some_and(|(from, to)| *from <= at && at < *to);
-                let optional =
-                    filters && !self.version(id, *number).is_some_and(|version| inside(version.row.updated_at));
+                // Which records a query does not want only the engine can say; that they are counted, C8 looks at.
+                let optional = by_query
+                    || filters && !self.version(id, *number).is_some_and(|version| inside(version.row.updated_at));
                 deliveries.entry(id).or_default().push(Delivery {
                     version: *number,
                     fetched_at: page.batch.fetched_at.unwrap_or(row.at_us),

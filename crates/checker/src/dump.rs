@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use sqlx::sqlite::SqliteConnection;
 
 use crate::rows::{Columns, DumpError, FromColumns, load, load_in_pages};
+use crate::time;
 
 /// Rows with payloads read at a time.
 const PAGE_ROWS: i64 = 2_000;
@@ -38,12 +39,12 @@ macro_rules! table {
 table! {
     Plan, "ing_plan",
     "SELECT id, provenance_code, operation_code, namespace_hash, live_key, window_from, window_to,
-            open_slice_count, status_code, created_at FROM ing_plan ORDER BY id",
+            open_slice_count, status_code, created_at, slice_params FROM ing_plan ORDER BY id",
     {
         id: i64 = Columns::int, provenance: String = Columns::text,
         operation: String = Columns::text, namespace: Vec<u8> = Columns::blob, live_key: Option<Vec<u8>> = Columns::blob_opt,
         from: i64 = Columns::time, to: i64 = Columns::time, open_slice_count: i64 = Columns::int,
-        status: String = Columns::text, created_at: i64 = Columns::time,
+        status: String = Columns::text, created_at: i64 = Columns::time, slice_params: String = Columns::text,
     }
 }
 
@@ -84,12 +85,12 @@ table! {
 
 table! {
     Batch, "ing_task_run_batch",
-    "SELECT id, run_id, task_id, slice_id, plan_id, provenance_code, lease_epoch, phase, pass_no, seq_no, before_token,
+    "SELECT id, run_id, task_id, slice_id, plan_id, provenance_code, operation_code, lease_epoch, phase, pass_no, seq_no, before_token,
             after_token, record_count, asked_at, fetched_at, response_hash, stats, status_code, committed_at
        FROM ing_task_run_batch ORDER BY id",
     {
         id: i64 = Columns::int, run_id: i64 = Columns::int, task_id: i64 = Columns::int, slice_id: i64 = Columns::int,
-        plan_id: i64 = Columns::int, provenance: String = Columns::text, lease_epoch: i64 = Columns::int,
+        plan_id: i64 = Columns::int, provenance: String = Columns::text, operation: String = Columns::text, lease_epoch: i64 = Columns::int,
         phase: String = Columns::text, pass_no: i64 = Columns::int, seq_no: i64 = Columns::int,
         before_token: String = Columns::text, after_token: Option<String> = Columns::text_opt,
         record_count: i64 = Columns::int, asked_at: Option<i64> = Columns::time_opt,
@@ -118,7 +119,7 @@ table! {
 table! {
     CursorEvent, "ing_cursor_event",
     "SELECT id, provenance_code, namespace_hash, event_no, cause_code, prev_value, new_value,
-            prev_instant, new_instant, prev_numeric, new_numeric, idempotent_key, slice_id, created_at
+            prev_instant, new_instant, prev_numeric, new_numeric, idempotent_key, slice_id, created_at, record_remarks
        FROM ing_cursor_event ORDER BY namespace_hash, event_no, id",
     {
         id: i64 = Columns::int, provenance: String = Columns::text,
@@ -127,18 +128,21 @@ table! {
         prev_instant: Option<i64> = Columns::time_opt, new_instant: Option<i64> = Columns::time_opt,
         prev_numeric: Option<i64> = Columns::int_opt, new_numeric: Option<i64> = Columns::int_opt,
         idempotent_key: Vec<u8> = Columns::blob, slice_id: Option<i64> = Columns::int_opt,
-        created_at: i64 = Columns::time,
+        created_at: i64 = Columns::time, remarks: Option<String> = Columns::text_opt,
     }
 }
 
 table! {
     Record, "ing_record",
-    "SELECT id, provenance_code, endpoint_name, provider_id, version_no, fetched_at, content_hash, deleted, batch_id, payload
+    "SELECT id, provenance_code, endpoint_name, provider_id, version_no, fetched_at, content_hash, deleted, batch_id, gone_at,
+            fields_hash, CASE WHEN fields_hash IS NULL THEN '' ELSE fields END, payload
        FROM ing_record WHERE id > ? ORDER BY id LIMIT ?",
     {
         id: i64 = Columns::int, provenance: String = Columns::text, entity: String = Columns::text,
         provider_id: String = Columns::text, version_no: i64 = Columns::int, fetched_at: i64 = Columns::time,
         content_hash: Vec<u8> = Columns::blob, deleted: i64 = Columns::int, batch_id: i64 = Columns::int,
+        gone_at: Option<i64> = Columns::time_opt, fields_hash: Option<Vec<u8>> = Columns::blob_opt,
+        fields: String = Columns::text,
         payload: Sha = |columns: &mut Columns<'_>| columns.with_blob(sha256),
     }
 }
@@ -157,18 +161,20 @@ table! {
 
 table! {
     Quarantine, "ing_quarantine",
-    "SELECT id, provenance_code, provider_id, batch_id, raw FROM ing_quarantine WHERE id > ? ORDER BY id LIMIT ?",
+    "SELECT id, provenance_code, provider_id, batch_id, status_code, raw FROM ing_quarantine WHERE id > ? ORDER BY id LIMIT ?",
     {
         id: i64 = Columns::int, provenance: String = Columns::text, provider_id: Option<String> = Columns::text_opt,
-        batch_id: i64 = Columns::int, raw: Sha = |columns: &mut Columns<'_>| columns.with_blob(sha256),
+        batch_id: i64 = Columns::int, status: String = Columns::text, raw: Sha = |columns: &mut Columns<'_>| columns.with_blob(sha256),
     }
 }
 
 table! {
     MissingId, "ing_missing_id",
-    "SELECT provenance_code, provider_id, status_code FROM ing_missing_id ORDER BY id",
+    "SELECT provenance_code, provider_id, batch_id, sightings, reason, first_asked_at, last_asked_at, status_code
+       FROM ing_missing_id ORDER BY id",
     {
-        provenance: String = Columns::text, provider_id: String = Columns::text,
+        provenance: String = Columns::text, provider_id: String = Columns::text, batch_id: i64 = Columns::int, sightings: i64 = Columns::int,
+        reason: String = Columns::text, first_asked_at: i64 = Columns::time, last_asked_at: i64 = Columns::time,
         status: String = Columns::text,
     }
 }
@@ -201,11 +207,16 @@ pub struct Counts {
     pub duplicate: u64,
     pub quarantined: u64,
     pub filtered: u64,
+    /// Of `filtered`, what the plan's query did not want.
+    #[serde(rename = "filteredByQuery")]
+    pub by_query: u64,
+    /// Records that are gone because the page lacked them.
+    pub tombstoned: u64,
 }
 
 impl Counts {
     pub fn parts(&self) -> [u64; 8] {
-        let Counts { fetched, inserted, updated, unchanged, stale, duplicate, quarantined, filtered } = *self;
+        let Counts { fetched, inserted, updated, unchanged, stale, duplicate, quarantined, filtered, .. } = *self;
         [fetched, inserted, updated, unchanged, stale, duplicate, quarantined, filtered]
     }
 
@@ -218,6 +229,8 @@ impl Counts {
         self.duplicate += other.duplicate;
         self.quarantined += other.quarantined;
         self.filtered += other.filtered;
+        self.by_query += other.by_query;
+        self.tombstoned += other.tombstoned;
     }
 }
 
@@ -245,6 +258,34 @@ pub struct Dump {
     pub missing_ids: Vec<MissingId>,
     pub waivers: Vec<Waiver>,
     pub stopped: Vec<Stopped>,
+}
+
+impl CursorEvent {
+    fn summary(&self) -> Option<serde_json::Value> {
+        let remarks: serde_json::Value = serde_json::from_str(self.remarks.as_deref()?).ok()?;
+        remarks.get("summary").cloned()
+    }
+
+    /// The first event that this one stands for: its own number, unless older ones were thinned into it.
+    pub fn first_no(&self) -> i64 {
+        self.summary().and_then(|summary| summary.get("from")?.as_i64()).unwrap_or(self.event_no)
+    }
+
+    /// When the cursor had moved to where this event ends.
+    pub fn told_at(&self) -> i64 {
+        let last = |summary: serde_json::Value| time::instant(summary.get("last_created_at")?.as_str()?);
+        self.summary().and_then(last).unwrap_or(self.created_at)
+    }
+}
+
+impl Plan {
+    /// The windows that a plan was restricted to, if it was: what it leaves out is owed to the next one.
+    pub fn only(&self) -> Option<Vec<(i64, i64)>> {
+        let params: serde_json::Value = serde_json::from_str(&self.slice_params).ok()?;
+        let windows = params.get("only")?.as_array()?;
+        let edge = |window: &serde_json::Value, key: &str| time::instant(window.get(key)?.as_str()?);
+        windows.iter().map(|window| Some((edge(window, "from")?, edge(window, "to")?))).collect()
+    }
 }
 
 impl Dump {

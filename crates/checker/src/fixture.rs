@@ -14,10 +14,13 @@ use crate::dump::{Outbox, sha256};
 use crate::{CheckInput, Database, Kind, ServedRow, SourceRules, TruthRow};
 
 /// What the ledger's tables are made of, in order.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 6] = [
+    include_str!("../../../migrations/sqlite/0001_registry.sql"),
     include_str!("../../../migrations/sqlite/0002_ledger.sql"),
     include_str!("../../../migrations/sqlite/0003_claim.sql"),
     include_str!("../../../migrations/sqlite/0004_outbox.sql"),
+    include_str!("../../../migrations/sqlite/0009_signals.sql"),
+    include_str!("../../../migrations/sqlite/0011_tombstones.sql"),
 ];
 const BASE: i64 = 1_700_000_000;
 
@@ -25,10 +28,36 @@ pub const NOTE_HIDDEN: &str = "INSERT INTO ing_missing_id VALUES
     (1, 'crossref', 'works', 'hidden', 1, 'NOT_RETURNED', 401, '2023-11-14T22:15:12Z', '2023-11-14T22:15:12Z',
      '2023-11-14T23:15:12Z', 'OPEN')";
 
+/// Record `a` was asked for twice, a day apart, did not come and is gone since: version 2, told by the batch that noticed.
+pub const GONE: &str = "INSERT INTO ing_missing_id VALUES
+    (1, 'crossref', 'works', 'a', 2, 'NOT_RETURNED', 407, '2023-11-15T22:15:12Z', '2023-11-16T22:15:12Z',
+     '2023-11-17T22:15:12Z', 'TOMBSTONE');
+    UPDATE ing_record SET deleted = 1, version_no = 2, gone_at = '2023-11-16T22:15:12Z' WHERE provider_id = 'a';
+    UPDATE ing_task_run_batch SET stats = json_set(stats, '$.tombstoned', 1) WHERE id = 407;
+    UPDATE ing_task_run SET stats = json_set(stats, '$.tombstoned', 1) WHERE id = 306;
+    UPDATE ing_plan_slice SET stats = json_set(stats, '$.tombstoned', 1) WHERE id = 15";
+
 /// Slice 13 fails and an operator lets it go before the watermark moves.
 pub const WAIVE_SECOND_QUARTER: &str = "UPDATE ing_plan_slice SET status_code = 'FAILED' WHERE id = 13;
     INSERT INTO ing_waiver VALUES
     (1, X'AA', '2023-11-14T22:14:10Z', '2023-11-14T22:14:35Z', 'op', 'gone', '2023-11-14T22:15:14Z')";
+
+/// The event of a record that [`GONE`] has marked.
+pub async fn tell_gone(input: &CheckInput, id: &str) {
+    let record = 500 + i64::from(id.as_bytes()[0]);
+    let content = sha256(format!("content {id}.1").as_bytes());
+    let updated_at = all_truth().iter().find(|row| row.id == id).unwrap().updated_at;
+    let mut event = Outbox { version_no: 2, content_hash: content.to_vec(), ..Outbox::default() };
+    (event.provenance, event.entity, event.provider_id) = ("crossref".into(), "works".into(), id.to_owned());
+    event.updated_at = Some(updated_at);
+    let (name, hash) = (hex(&crate::checks::events::name_of(&event)), hex(&content));
+    let updated = stamp((updated_at / 1_000_000 - BASE) * 10);
+    let told = format!(
+        "INSERT INTO ing_outbox VALUES (9000, {record}, 2, X'{name}', 'crossref', 'works', '{id}', 'DELETED', '{updated}',
+         X'{hash}', '{{}}', 407, 'PENDING', '{updated}', NULL, NULL, NULL, NULL, NULL, NULL)"
+    );
+    run(input, &told).await;
+}
 
 /// Microseconds of a second of the run.
 pub fn seconds(second: i64) -> i64 {
@@ -224,9 +253,9 @@ fn records_sql(sql: &mut String) {
             let change = if *kind == 'i' { "CREATED" } else { "UPDATED" };
             writeln!(sql, "INSERT OR REPLACE INTO ing_record VALUES ({record}, 'crossref', 'works', '{id}', {version}, '{updated}',
                 '{updated}', NULL, '{at}', X'{hash}', 1, X'00', 'h', 0, '{{}}', X'{raw}', {plan}, {task}, {run}, {batch}, '{at}',
-                '{at}', '{at}');
+                '{at}', '{at}', NULL, NULL, NULL);
                 INSERT INTO ing_outbox VALUES ({record}00 + {version}, {record}, {version}, X'{name}', 'crossref', 'works', '{id}',
-                '{change}', '{updated}', X'{hash}', '{{}}', {batch}, 'PENDING', '{at}', NULL, NULL, NULL, NULL, NULL);").unwrap();
+                '{change}', '{updated}', X'{hash}', '{{}}', {batch}, 'PENDING', '{at}', NULL, NULL, NULL, NULL, NULL, NULL);").unwrap();
         }
     }
 }
@@ -354,11 +383,11 @@ pub async fn large(count: u32) -> CheckInput {
         let raw = hex(payload(&id, 1).as_bytes());
         records.push(format!(
             "({record}, 'crossref', 'works', '{id}', 1, '{at}', '{at}', NULL, '{at}', X'{hash}', 1, X'00', 'h', 0, '{{}}',
-             X'{raw}', 2, 25, 306, 407, '{at}', '{at}', '{at}')"
+             X'{raw}', 2, 25, 306, 407, '{at}', '{at}', '{at}', NULL, NULL, NULL)"
         ));
         events.push(format!(
             "({record}, {record}, 1, X'{name}', 'crossref', 'works', '{id}', 'CREATED', '{at}', X'{hash}', '{{}}', 407,
-             'PENDING', '{at}', NULL, NULL, NULL, NULL, NULL)"
+             'PENDING', '{at}', NULL, NULL, NULL, NULL, NULL, NULL)"
         ));
         input.truth.push(truth(&id, 1, 110, 111, None));
         input.served[6].items.push((id, 1));

@@ -14,7 +14,9 @@ mod cover;
 mod dump;
 #[cfg(test)]
 mod fixture;
+mod holes;
 pub mod input;
+mod lives;
 mod rows;
 mod server;
 mod time;
@@ -27,7 +29,9 @@ use sqlx::{ConnectOptions, Connection};
 
 pub use server::copy as copy_server;
 
+pub use holes::{Uncovered, uncovered};
 pub use input::{Kind, ServedRow, SourceRules, TruthRow, read_jsonl, read_rules};
+pub use lives::{KnownLife, Standing, lives};
 pub use verdict::{Finding, Missing, Severity, SourceVerdict, Verdict};
 
 use case::Case;

@@ -46,6 +46,22 @@ impl Hash32 {
     }
 }
 
+/// A digest over parts that come one after the other, each with its kind and length.
+#[derive(Default)]
+pub struct Digesting(Sha256);
+
+impl Digesting {
+    pub fn put(&mut self, kind: u8, bytes: &[u8]) {
+        self.0.update([kind]);
+        self.0.update((bytes.len() as u64).to_be_bytes());
+        self.0.update(bytes);
+    }
+
+    pub fn end(self) -> Hash32 {
+        Hash32(self.0.finalize().into())
+    }
+}
+
 impl fmt::Display for Hash32 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

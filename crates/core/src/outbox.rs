@@ -44,6 +44,8 @@ pub struct Event {
     pub content_hash: Hash32,
     /// Mapped fields, a JSON object.
     pub fields: String,
+    /// DELETED: the record that stands in its place.
+    pub merged_into: Option<String>,
     pub lineage: Lineage,
     /// Fingerprint of the spec that read the record.
     pub fingerprint: Option<Hash32>,
@@ -88,6 +90,8 @@ struct Body<'a> {
     content_hash: Hash32,
     fingerprint: Option<Hash32>,
     lineage: &'a Lineage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    merged_into: Option<&'a str>,
     fields: &'a RawValue,
 }
 
@@ -123,6 +127,7 @@ impl Event {
             content_hash: self.content_hash,
             fingerprint: self.fingerprint,
             lineage: &self.lineage,
+            merged_into: self.merged_into.as_deref(),
             fields: &fields,
         };
         Ok(Message {
@@ -241,6 +246,7 @@ mod tests {
             updated_at: Some(Timestamp::from_seconds(1_772_323_200)),
             content_hash: Hash32::of(b"content"),
             fields: r#"{"doi":"10.1000/182","title":"The DOI Handbook"}"#.into(),
+            merged_into: None,
             lineage: Lineage {
                 plan_id: Some(Id(361_801_230_000_001)),
                 slice_id: Some(Id(361_801_230_000_002)),

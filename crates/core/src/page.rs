@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::Hash32;
-use crate::spec::snapshot::SpecSnapshot;
+use crate::spec::snapshot::{PagingKind, SpecSnapshot};
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
@@ -48,6 +48,8 @@ pub struct PageAsk {
     /// End of the plan's window, for sources that answer `as_of`.
     pub as_of: Timestamp,
     pub step: PageStep,
+    /// Items that the source sent in this pass before.
+    pub received: u64,
     /// Sent as `X-Ingest-Correlation-Id`.
     pub correlation: String,
 }
@@ -57,12 +59,21 @@ impl PageAsk {
     /// the first page, which begins a walk of its own.
     pub fn is_repeatable(&self) -> bool {
         let paging = &self.spec.pagination;
-        let first = match &self.step {
-            PageStep::Search { position: Position::Token(token), .. } => *token == paging.initial,
-            PageStep::Search { position: Position::Url(url), .. } => url.is_none(),
-            _ => false,
-        };
-        paging.replayable || first
+        let begins = matches!(paging.kind, PagingKind::Token | PagingKind::Url) && self.is_first();
+        paging.replayable || begins
+    }
+
+    /// The request that begins a pass.
+    pub fn is_first(&self) -> bool {
+        let PageStep::Search { position, .. } = &self.step else { return false };
+        let paging = &self.spec.pagination;
+        match position {
+            Position::Offset(offset) => *offset == 0,
+            Position::Page(number) => *number == paging.base,
+            Position::Token(token) => *token == paging.initial,
+            Position::Url(url) => url.is_none(),
+            Position::Since(since) => *since == self.window.from(),
+        }
     }
 }
 
@@ -103,6 +114,38 @@ pub struct Page {
 }
 
 impl Page {
+    /// Known ids as a page without a request: committed like one, so that the details find them there.
+    pub fn of_ids(ids: &[String], now: Timestamp) -> Page {
+        let item = |id: &String| Item {
+            id: id.clone(),
+            updated_at: None,
+            version: None,
+            deleted: false,
+            content_hash: Hash32::of(id.as_bytes()),
+            fields: "{}".into(),
+            payload: Bytes::new(),
+        };
+        Page {
+            items: ids.iter().map(item).collect(),
+            bad: Vec::new(),
+            total: Some(ids.len() as u64),
+            has_more: Some(false),
+            next_token: None,
+            next_url: None,
+            body: Bytes::new(),
+            response_hash: Hash32::of(b""),
+            asked_at: now,
+            fetched_at: now,
+            source_date: None,
+            status: 200,
+            rate: RateHints::default(),
+            request_digest: serde_json::json!({ "ids": ids.len() }),
+            response_digest: serde_json::json!({}),
+            latency: Span::ZERO,
+            decode: Span::ZERO,
+        }
+    }
+
     /// Items the source sent, good or bad.
     pub fn item_count(&self) -> usize {
         self.items.len() + self.bad.len()
@@ -152,6 +195,9 @@ pub enum BadReason {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RateHints {
     pub limit: Option<u64>,
+    /// The time that the limit is for.
+    #[serde(default)]
+    pub interval: Option<crate::time::Span>,
     pub remaining: Option<u64>,
     pub reset_at: Option<Timestamp>,
     pub retry_after: Option<Timestamp>,
@@ -161,7 +207,6 @@ pub struct RateHints {
 mod tests {
     use super::*;
     use crate::spec::sample;
-    use crate::spec::snapshot::PagingKind;
 
     #[test]
     fn the_first_page_of_a_server_side_cursor_may_be_asked_for_again_and_no_other() {
@@ -174,7 +219,7 @@ mod tests {
         for (token, want) in [("*", true), ("next", false)] {
             let step = PageStep::Search { position: Position::Token(Some(token.into())), size: 1 };
             let (spec, correlation) = (spec.clone(), String::new());
-            let ask = PageAsk { spec, window, part: None, as_of: window.to(), step, correlation };
+            let ask = PageAsk { spec, window, part: None, as_of: window.to(), step, received: 0, correlation };
             assert_eq!(ask.is_repeatable(), want, "{token}");
         }
     }

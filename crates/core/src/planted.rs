@@ -51,6 +51,16 @@ pub enum Defect {
     DetailStepTooWide,
     /// The gate forgets what it has just let through.
     GateForgets,
+    /// A backfill moves the watermark of the harvest.
+    BackfillMovesHarvest,
+    /// Pages that shift under the reader are believed when nothing new was met, or by their first and last total.
+    ShiftBelieved,
+    /// They are believed when the total stood still on every page.
+    StillTotalBelieved,
+    /// The life of a record is told without the versions before its last one.
+    LifeForgetsVersions,
+    /// A plan counts as dispatched although some of its slices have no task.
+    RestForgotten,
 }
 
 impl Defect {
@@ -77,6 +87,11 @@ impl Defect {
         Defect::MissingForgotten,
         Defect::DetailStepTooWide,
         Defect::GateForgets,
+        Defect::BackfillMovesHarvest,
+        Defect::ShiftBelieved,
+        Defect::StillTotalBelieved,
+        Defect::LifeForgetsVersions,
+        Defect::RestForgotten,
     ];
 }
 

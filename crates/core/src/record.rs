@@ -7,7 +7,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::hash::Hash32;
+use crate::page::Item;
 use crate::planted::{Defect, planted};
+use crate::pointer::{Pointer, Pointers};
+use crate::refit::Policy;
 use crate::time::Timestamp;
 
 /// A record ready to be stored.
@@ -18,8 +21,31 @@ pub struct NewRecord {
     /// The source's own time, before it was clamped to the fetch time.
     pub updated_at: Option<Timestamp>,
     pub deleted: bool,
+    /// The record that stands in its place, where the source says so; such a record is deleted.
+    pub merged_into: Option<String>,
+    /// Records that this one is a notice about.
+    pub notices: Vec<Pointer>,
     pub fields: String,
     pub payload: Bytes,
+}
+
+impl NewRecord {
+    /// What an item of a page becomes, under the version of the registry that mapped it.
+    pub fn of(item: Item, fetched_at: Timestamp, mapping_version: i64, pointers: &Pointers) -> NewRecord {
+        let version = item.version.as_deref();
+        let key = VersionKey::new(item.updated_at, version, fetched_at, item.content_hash, mapping_version);
+        let points_to = pointers.read(&item.id, &item.fields);
+        NewRecord {
+            provider_id: item.id,
+            key,
+            updated_at: item.updated_at,
+            deleted: item.deleted || points_to.merged_into.is_some(),
+            merged_into: points_to.merged_into,
+            notices: points_to.notices,
+            fields: item.fields,
+            payload: item.payload,
+        }
+    }
 }
 
 /// Order of versions of one record, compared field by field; missing values are lowest.
@@ -80,6 +106,8 @@ impl VersionKey {
 pub struct StoredRecord {
     pub key: VersionKey,
     pub deleted: bool,
+    /// Deleted because an answer that was fetched then lacked it; its source never said so of a version.
+    pub gone_at: Option<Timestamp>,
 }
 
 impl StoredRecord {
@@ -100,11 +128,38 @@ pub enum Merge {
     Unchanged,
     /// An older version arriving late.
     Stale,
+    /// Content changes, but the record stays gone: the version was fetched before it was missed.
+    UpdateGone,
+    /// The record is there again, with the content that is stored.
+    Revive,
+    /// The record is gone, with the content that is stored.
+    Bury,
+    /// The content stays, its fields may change.
+    Refit,
 }
 
-/// The whole rule. An equal content hash with the same deletion mark changes nothing.
+/// What a page does under a policy. `remapped`: the stored fields were made by another mapping.
+pub fn decide(policy: Policy, stored: Option<&StoredRecord>, incoming: &NewRecord, remapped: bool) -> Merge {
+    let by_version = merge(stored, incoming);
+    let deleted = stored.is_some_and(|stored| stored.deleted);
+    match (policy, by_version) {
+        (Policy::Newest, by_version) => by_version,
+        (Policy::Remap, Merge::Unchanged) if remapped => Merge::Refit,
+        (Policy::Remap, by_version) => by_version,
+        (Policy::FillOnly, Merge::Insert | Merge::Revive) => by_version,
+        (Policy::FillOnly, Merge::Update) if incoming.deleted && !deleted => Merge::Bury,
+        (Policy::FillOnly, Merge::Update) if deleted && !incoming.deleted => Merge::Revive,
+        (Policy::FillOnly, _) if deleted => Merge::Stale,
+        (Policy::FillOnly, _) => Merge::Refit,
+    }
+}
+
+/// The rule of versions. An equal content hash with the same deletion mark changes nothing.
 pub fn merge(stored: Option<&StoredRecord>, incoming: &NewRecord) -> Merge {
     let Some(stored) = stored else { return Merge::Insert };
+    if let Some(gone_at) = stored.gone_at {
+        return after_absence(stored, gone_at, incoming);
+    }
     if stored.key.content_hash == incoming.key.content_hash && stored.deleted == incoming.deleted {
         return Merge::Unchanged;
     }
@@ -112,6 +167,40 @@ pub fn merge(stored: Option<&StoredRecord>, incoming: &NewRecord) -> Merge {
         return Merge::Update;
     }
     if incoming.key > stored.key { Merge::Update } else { Merge::Stale }
+}
+
+/// What an answer that lacks a record does to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Miss {
+    /// It is gone from now on.
+    Buries,
+    /// It was gone before; only what is fetched after this answer can bring it back.
+    Confirms,
+    /// It was seen after this answer was fetched, or its source has deleted it by its own word.
+    Nothing,
+}
+
+/// `fetched_at` is when the answer was fetched.
+pub fn miss(stored: &StoredRecord, fetched_at: Timestamp) -> Miss {
+    match stored.gone_at {
+        Some(gone_at) if gone_at < fetched_at => Miss::Confirms,
+        None if !stored.deleted && stored.key.fetched_at < fetched_at => Miss::Buries,
+        _ => Miss::Nothing,
+    }
+}
+
+/// A record that was missed: what was fetched later shows that it is back; what was fetched before still decides which
+/// content is the greatest.
+fn after_absence(stored: &StoredRecord, gone_at: Timestamp, incoming: &NewRecord) -> Merge {
+    let back = incoming.key.fetched_at > gone_at && !incoming.deleted;
+    let (greater, same) = (incoming.key > stored.key, incoming.key.content_hash == stored.key.content_hash);
+    match (back, greater) {
+        (true, true) => Merge::Update,
+        (true, false) => Merge::Revive,
+        (false, _) if same => Merge::Unchanged,
+        (false, true) => Merge::UpdateGone,
+        (false, false) => Merge::Stale,
+    }
 }
 
 /// Keeps the greatest version of each id and sorts by id, as T1 wants it. Returns how many were dropped.
@@ -156,14 +245,21 @@ impl ChangeKind {
 }
 
 /// Identity of an event: nothing of run, batch or attempt is in it (INV-16).
-pub fn event_id(provenance: &str, entity: &str, provider_id: &str, version_no: i64, record: &NewRecord) -> Hash32 {
-    let updated = record.updated_at.map_or(i64::MIN, Timestamp::micros);
+pub fn event_id(
+    provenance: &str,
+    entity: &str,
+    provider_id: &str,
+    version_no: i64,
+    content_hash: Hash32,
+    updated_at: Option<Timestamp>,
+) -> Hash32 {
+    let updated = updated_at.map_or(i64::MIN, Timestamp::micros);
     Hash32::of_parts(&[
         provenance.as_bytes(),
         entity.as_bytes(),
         provider_id.as_bytes(),
         &version_no.to_be_bytes(),
-        record.key.content_hash.bytes(),
+        content_hash.bytes(),
         &updated.to_be_bytes(),
     ])
 }
@@ -185,13 +281,15 @@ mod tests {
             ),
             updated_at: Some(Timestamp::from_seconds(updated)),
             deleted,
+            merged_into: None,
+            notices: Vec::new(),
             fields: "{}".into(),
             payload: Bytes::new(),
         }
     }
 
     fn stored(record: &NewRecord) -> StoredRecord {
-        StoredRecord { key: record.key.clone(), deleted: record.deleted }
+        StoredRecord { key: record.key.clone(), deleted: record.deleted, gone_at: None }
     }
 
     #[test]
@@ -215,6 +313,72 @@ mod tests {
         assert_eq!(merge(Some(&stored(&future)), &record(12, 12, 2, false)), Merge::Update);
     }
 
+    #[test]
+    fn an_absence_is_ended_by_what_is_fetched_later_and_by_nothing_else() {
+        let gone = StoredRecord {
+            deleted: true,
+            gone_at: Some(Timestamp::from_seconds(20)),
+            ..stored(&record(5, 10, 1, false))
+        };
+        for (incoming, want) in [
+            (record(5, 21, 1, false), Merge::Update),
+            (record(6, 21, 2, false), Merge::Update),
+            (record(4, 21, 2, false), Merge::Revive),
+            (record(5, 19, 1, false), Merge::Unchanged),
+            (record(6, 19, 2, false), Merge::UpdateGone),
+            (record(4, 19, 2, false), Merge::Stale),
+            (record(6, 21, 2, true), Merge::UpdateGone),
+        ] {
+            assert_eq!(merge(Some(&gone), &incoming), want, "{incoming:?}");
+        }
+    }
+
+    #[test]
+    fn a_policy_bends_the_rule_of_versions() {
+        use Policy::{FillOnly, Newest, Remap};
+        let (old, marked) = (stored(&record(1, 10, 1, false)), stored(&record(1, 10, 1, true)));
+        let newer = record(2, 11, 2, false);
+        for (policy, known, incoming, remapped, want) in [
+            (Newest, Some(&old), &newer, true, Merge::Update),
+            (Newest, Some(&old), &record(1, 11, 1, false), true, Merge::Unchanged),
+            (Remap, Some(&old), &record(1, 11, 1, false), true, Merge::Refit),
+            (Remap, Some(&old), &record(1, 11, 1, false), false, Merge::Unchanged),
+            (Remap, Some(&old), &newer, true, Merge::Update),
+            (FillOnly, None, &newer, false, Merge::Insert),
+            (FillOnly, Some(&old), &newer, false, Merge::Refit),
+            (FillOnly, Some(&old), &record(0, 9, 3, false), false, Merge::Refit),
+            (FillOnly, Some(&old), &record(2, 11, 2, true), false, Merge::Bury),
+            (FillOnly, Some(&marked), &newer, false, Merge::Revive),
+            (FillOnly, Some(&marked), &record(0, 9, 3, false), false, Merge::Stale),
+        ] {
+            assert_eq!(decide(policy, known, incoming, remapped), want, "{policy:?} {incoming:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_record_is_there_when_it_was_seen_last(seen in proptest::collection::vec((0i64..40, any::<bool>()), 1..12)) {
+            let mut seen: Vec<(i64, bool)> = seen.into_iter().map(|(at, there)| (at * 2 + i64::from(there), there)).collect();
+            let last = seen.iter().max().copied();
+            seen.insert(0, (-1, true));
+            let mut kept: Option<StoredRecord> = None;
+            for (at, there) in seen {
+                let now = Timestamp::from_seconds(at);
+                let sighting = record(-1, at, 1, false);
+                kept = match (kept, there) {
+                    (Some(kept), false) if miss(&kept, now) == Miss::Nothing => Some(kept),
+                    (Some(kept), false) => Some(StoredRecord { deleted: true, gone_at: Some(now), ..kept }),
+                    (None, false) => None,
+                    (kept, true) => match merge(kept.as_ref(), &sighting) {
+                        Merge::Insert | Merge::Update => Some(stored(&sighting)),
+                        _ => kept.map(|kept| kept.raised(&sighting)),
+                    },
+                };
+            }
+            prop_assert_eq!(kept.map(|kept| !kept.deleted), last.map(|(_, there)| there));
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
         #[test]
@@ -230,7 +394,7 @@ mod tests {
                     match merge(kept.as_ref(), incoming) {
                         Merge::Insert | Merge::Update => kept = Some(stored(incoming)),
                         Merge::Unchanged => kept = kept.map(|kept| kept.raised(incoming)),
-                        Merge::Stale => {}
+                        Merge::Stale | Merge::UpdateGone | Merge::Revive | Merge::Bury | Merge::Refit => {}
                     }
                 }
                 kept.map(|kept| kept.key)

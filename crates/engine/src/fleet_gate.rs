@@ -13,10 +13,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use patra_core::gate::pace::FULL;
 use patra_core::gate::slots::{ClockView, LATE_MAX, Pool};
-use patra_core::gate::{SHARED_WARM_UP_MAX, Slot, WARM_UP_MAX, warm_up};
+use patra_core::gate::{Estimate, SHARED_WARM_UP_MAX, Slot, WARM_UP_MAX, Want, estimate, warm_up};
 use patra_core::ports::{
-    Clock, Decision, Gate, GateAsk, GateLost, GateMode, GateModes, GatePlace, Permit, RateKey, RejectReason,
+    Clock, Decision, Gate, GateAsk, GateLost, GateMode, GateModes, GatePlace, Permit, PermitAsk, RateKey, RejectReason,
     SharedGate, Signal, Told,
 };
 use patra_core::spec::snapshot::RateSpec;
@@ -43,7 +44,31 @@ pub struct FleetGate {
     database: Arc<dyn SharedGate>,
     clock: Arc<dyn Clock>,
     known: futures::lock::Mutex<Known>,
-    lanes: Mutex<HashMap<RateKey, Arc<Lane>>>,
+    lanes: Mutex<HashMap<LaneKey, Arc<Lane>>>,
+    /// Lanes of the permits that are out, by number.
+    out: Mutex<Out>,
+}
+
+/// Slots of one key differ in what they cost and in who may use them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct LaneKey {
+    key: RateKey,
+    permits: u32,
+    background: bool,
+}
+
+#[derive(Default)]
+struct Out {
+    given: u64,
+    lanes: HashMap<u64, Issued>,
+}
+
+/// A slot in use: where it came from and under which number.
+struct Issued {
+    lane: Arc<Lane>,
+    mode: GateMode,
+    slot: u64,
+    rate: RateSpec,
 }
 
 /// What is known of the place.
@@ -66,10 +91,8 @@ struct LaneState {
     clock: ClockView,
     /// Asking before this is of no use.
     ask_at: Timestamp,
-    rate: Option<RateSpec>,
-    /// Slots in use and where they came from, by the number of the permit we gave.
-    running: HashMap<u64, (GateMode, u64)>,
-    given: u64,
+    /// What the gate last said.
+    pace: i64,
 }
 
 impl FleetGate {
@@ -79,7 +102,15 @@ impl FleetGate {
         database: Arc<dyn SharedGate>,
         clock: Arc<dyn Clock>,
     ) -> FleetGate {
-        FleetGate { modes, redis, database, clock, known: Default::default(), lanes: Mutex::default() }
+        FleetGate {
+            modes,
+            redis,
+            database,
+            clock,
+            known: Default::default(),
+            lanes: Mutex::default(),
+            out: Mutex::default(),
+        }
     }
 
     /// The place in force, read anew when it was read too long ago.
@@ -124,8 +155,27 @@ impl FleetGate {
         }
     }
 
-    fn lane(&self, key: &RateKey) -> Arc<Lane> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).entry(key.clone()).or_default().clone()
+    fn lane(&self, ask: &PermitAsk<'_>) -> Arc<Lane> {
+        let key = LaneKey { key: ask.key.clone(), permits: ask.rate.permits(), background: ask.background };
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).entry(key).or_default().clone()
+    }
+
+    /// All lanes of a key hear of a pause: what was drawn before is not used.
+    fn pause(&self, key: &RateKey, until: Timestamp) {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        for (_, lane) in lanes.iter().filter(|(lane, _)| lane.key == *key) {
+            let mut state = lane.state();
+            state.pool.discard();
+            state.ask_at = state.ask_at.max(until);
+        }
+    }
+
+    fn issue(&self, lane: &Arc<Lane>, ask: &PermitAsk<'_>, mode: GateMode, slot: Slot) -> Permit {
+        let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        out.given += 1;
+        let id = out.given;
+        out.lanes.insert(id, Issued { lane: lane.clone(), mode, slot: slot.permit, rate: ask.rate.clone() });
+        Permit { key: ask.key.clone(), id, granted_at: slot.at, pace: lane.state().pace }
     }
 
     fn shared(&self, place: GatePlace) -> (&Arc<dyn SharedGate>, Span) {
@@ -136,18 +186,20 @@ impl FleetGate {
     }
 
     /// Draws slots; when to come back if there are none.
-    async fn draw(&self, lane: &Lane, key: &RateKey, rate: &RateSpec, mode: GateMode) -> Result<(), GateLost> {
+    async fn draw(&self, lane: &Lane, ask: &PermitAsk<'_>, mode: GateMode) -> Result<(), GateLost> {
         let (shared, horizon) = self.shared(mode.place);
-        let (most, done) = {
-            let mut state = lane.state();
-            (state.pool.wanted(self.clock.now(), horizon), state.pool.hand_back())
+        let (most, done, late_max) = {
+            let (mut state, now) = (lane.state(), self.clock.now());
+            (state.pool.wanted(now, horizon), state.pool.hand_back(), state.clock.late_max(now))
         };
-        let ask = GateAsk { most, horizon, done, ..plain(key, rate, mode) };
+        let want = Want { most, horizon, background: ask.background };
+        let ask = GateAsk { want, done, late_max, ..plain(ask.key, ask.rate, mode) };
         let asked = self.clock.now();
         let drawn = shared.ask(&ask).await?;
         let received = self.clock.now();
         let mut state = lane.state();
         state.clock.observe(asked, received, drawn.now);
+        state.pace = drawn.pace;
         let clock = state.clock;
         let ours = |theirs: Timestamp| clock.ours(theirs, received);
         let slots = drawn.slots.iter().filter_map(|slot| Some(Slot { at: ours(slot.at)?, ..*slot }));
@@ -159,8 +211,10 @@ impl FleetGate {
         Ok(())
     }
 
-    async fn report(&self, key: &RateKey, rate: &RateSpec, mode: GateMode, permit: u64, told: Vec<Told>) {
-        let ask = GateAsk { most: 0, done: vec![permit], told, ..plain(key, rate, mode) };
+    async fn report(&self, key: &RateKey, issued: Issued, told: Vec<Told>) {
+        let late_max = issued.lane.state().clock.late_max(self.clock.now());
+        let mode = issued.mode;
+        let ask = GateAsk { done: vec![issued.slot], told, late_max, ..plain(key, &issued.rate, mode) };
         let (shared, _) = self.shared(mode.place);
         // The place in the queue runs out by itself, and the pace is only a courtesy.
         if let Err(error) = shared.ask(&ask).await {
@@ -174,8 +228,7 @@ fn plain(key: &RateKey, rate: &RateSpec, mode: GateMode) -> GateAsk {
         key: key.clone(),
         rate: rate.clone(),
         mode,
-        most: 0,
-        horizon: Span::ZERO,
+        want: Want { most: 0, horizon: Span::ZERO, background: false },
         fresh_wait: fresh_wait(rate, mode),
         late_max: LATE_MAX,
         done: Vec::new(),
@@ -197,25 +250,14 @@ impl Lane {
     }
 
     /// A slot of this moment, or when to come back without asking anyone.
-    fn take(
-        &self,
-        key: &RateKey,
-        rate: &RateSpec,
-        mode: GateMode,
-        now: Timestamp,
-    ) -> Result<Permit, Option<Timestamp>> {
+    fn take(&self, mode: GateMode, now: Timestamp) -> Result<Slot, Option<Timestamp>> {
         let mut state = self.state();
         if state.epoch != mode.epoch {
             // Slots of another epoch are not ours to use, nor is what its clock said.
-            let running = std::mem::take(&mut state.running);
-            *state = LaneState { epoch: mode.epoch, running, given: state.given, ..LaneState::default() };
+            *state = LaneState { epoch: mode.epoch, ..LaneState::default() };
         }
-        state.rate = Some(rate.clone());
         if let Some(slot) = state.pool.take(now) {
-            state.given += 1;
-            let id = state.given;
-            state.running.insert(id, (mode, slot.permit));
-            return Ok(Permit { key: key.clone(), id, granted_at: slot.at });
+            return Ok(slot);
         }
         let ask_at = state.ask_at;
         Err(state.pool.next_at().or((ask_at > now).then_some(ask_at)))
@@ -224,59 +266,63 @@ impl Lane {
 
 #[async_trait]
 impl Gate for FleetGate {
-    async fn acquire(&self, key: &RateKey, rate: &RateSpec, deadline: Timestamp) -> Decision {
-        let lane = self.lane(key);
-        let later = |until: Timestamp| match until > deadline {
+    async fn acquire(&self, ask: PermitAsk<'_>) -> Decision {
+        let lane = self.lane(&ask);
+        let later = |until: Timestamp| match until > ask.deadline {
             true => Decision::Reject(RejectReason::OverDeadline { free_at: until }),
             false => Decision::WaitUntil(until),
         };
         let Ok(mode) = self.mode().await else { return later(self.clock.now().plus(BLIND_WAIT)) };
-        match lane.take(key, rate, mode, self.clock.now()) {
-            Ok(permit) => return Decision::Allow(permit),
+        match lane.take(mode, self.clock.now()) {
+            Ok(slot) => return Decision::Allow(self.issue(&lane, &ask, mode, slot)),
             Err(Some(until)) => return later(until),
             Err(None) => {}
         }
         let _asking = lane.asking.lock().await;
         // Someone may have drawn while we waited for our turn to ask, and the place may have changed.
         let Ok(mode) = self.mode().await else { return later(self.clock.now().plus(BLIND_WAIT)) };
-        match lane.take(key, rate, mode, self.clock.now()) {
-            Ok(permit) => return Decision::Allow(permit),
+        match lane.take(mode, self.clock.now()) {
+            Ok(slot) => return Decision::Allow(self.issue(&lane, &ask, mode, slot)),
             Err(Some(until)) => return later(until),
             Err(None) => {}
         }
-        if let Err(error) = self.draw(&lane, key, rate, mode).await {
+        if let Err(error) = self.draw(&lane, &ask, mode).await {
             self.leave(mode, &error).await;
             return later(self.clock.now().plus(BLIND_WAIT));
         }
-        match lane.take(key, rate, mode, self.clock.now()) {
-            Ok(permit) => Decision::Allow(permit),
+        match lane.take(mode, self.clock.now()) {
+            Ok(slot) => Decision::Allow(self.issue(&lane, &ask, mode, slot)),
             Err(until) => later(until.unwrap_or(self.clock.now().plus(BLIND_WAIT))),
         }
     }
 
     async fn feedback(&self, permit: Permit, signal: Signal) {
-        let lane = self.lane(&permit.key);
         let now = self.clock.now();
         let until = |time: Timestamp| time.since(now).max(Span::ZERO);
-        let told = match signal {
-            Signal::Throttled { retry_after } => {
-                vec![Told::Throttled { pause: retry_after.map_or(BLIND_COOLDOWN, until) }]
-            }
-            Signal::Remaining { remaining: 0, reset_at: Some(reset) } => vec![Told::Pause { pause: until(reset) }],
-            Signal::Ok | Signal::Remaining { .. } => vec![Told::Answered],
-            Signal::Transient => Vec::new(),
+        let pause = match signal {
+            Signal::Throttled { retry_after } => Some(retry_after.map_or(BLIND_COOLDOWN, until)),
+            Signal::Remaining { remaining: 0, reset_at: Some(reset) } => Some(until(reset)),
+            Signal::Ok | Signal::Remaining { .. } | Signal::Transient => None,
         };
-        let (running, rate) = {
-            let mut state = lane.state();
-            if let Some(Told::Throttled { pause } | Told::Pause { pause }) = told.first() {
-                // What was drawn before the source asked for a pause is not used.
-                state.pool.discard();
-                state.ask_at = now.plus(*pause);
-            }
-            (state.running.remove(&permit.id), state.rate.clone())
+        if let Some(pause) = pause {
+            self.pause(&permit.key, now.plus(pause));
+        }
+        let Some(issued) = self.out.lock().unwrap_or_else(PoisonError::into_inner).lanes.remove(&permit.id) else {
+            return;
         };
-        if let (Some((mode, slot)), Some(rate)) = (running, rate) {
-            self.report(&permit.key, &rate, mode, slot, told).await;
+        let told = pause.map(|pause| match signal {
+            Signal::Throttled { .. } => Told::Throttled { slot: issued.slot, pause },
+            _ => Told::Pause { pause },
+        });
+        self.report(&permit.key, issued, told.into_iter().collect()).await;
+    }
+
+    async fn estimate(&self, key: &RateKey, rate: &RateSpec, horizon: Span) -> Estimate {
+        let now = self.clock.now();
+        let Ok(mode) = self.mode().await else { return estimate(rate, now, FULL, now, horizon) };
+        match self.shared(mode.place).0.ask(&plain(key, rate, mode)).await {
+            Ok(drawn) => estimate(rate, drawn.now, drawn.pace, drawn.resumes_at, horizon),
+            Err(_) => estimate(rate, now, FULL, now, horizon),
         }
     }
 }

@@ -5,73 +5,41 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use patra_core::failpoint::Failpoints;
-use patra_core::gate::{Limiter, Turn};
-use patra_core::ports::{Clock, Decision, Gate, Permit, RateKey, RejectReason, Signal};
+use patra_core::gate::pace::FULL;
+use patra_core::gate::{Estimate, Limiter, Turn, estimate};
+use patra_core::ports::{Clock, Decision, Gate, Permit, PermitAsk, RateKey, RejectReason, Signal};
 use patra_core::spec::snapshot::RateSpec;
-use patra_core::time::{Span, Timestamp};
+use patra_core::time::Span;
 
 /// How long a source that says 429 without a time is left alone.
 const BLIND_COOLDOWN: Span = Span::SECOND;
 
-/// State of a key, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GateView {
-    pub key: String,
-    pub running: usize,
-    pub cooldown_until: Timestamp,
-    pub passed: u64,
-    pub throttled: u64,
-}
-
-struct Lane {
-    limiter: Limiter,
-    passed: u64,
-    throttled: u64,
-}
-
 pub struct LocalGate {
     clock: Arc<dyn Clock>,
     failpoints: Failpoints,
-    lanes: Mutex<HashMap<RateKey, Lane>>,
+    limiters: Mutex<HashMap<RateKey, Limiter>>,
 }
 
 impl LocalGate {
     pub fn new(clock: Arc<dyn Clock>, failpoints: Failpoints) -> LocalGate {
-        LocalGate { clock, failpoints, lanes: Mutex::new(HashMap::new()) }
-    }
-
-    pub fn view(&self) -> Vec<GateView> {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut view: Vec<GateView> = lanes
-            .iter()
-            .map(|(key, lane)| GateView {
-                key: key.as_str().to_owned(),
-                running: lane.limiter.running(),
-                cooldown_until: lane.limiter.cooldown_until(),
-                passed: lane.passed,
-                throttled: lane.throttled,
-            })
-            .collect();
-        view.sort_by(|left, right| left.key.cmp(&right.key));
-        view
+        LocalGate { clock, failpoints, limiters: Mutex::default() }
     }
 }
 
 #[async_trait]
 impl Gate for LocalGate {
-    async fn acquire(&self, key: &RateKey, rate: &RateSpec, deadline: Timestamp) -> Decision {
-        let now = self.clock.now();
+    async fn acquire(&self, ask: PermitAsk<'_>) -> Decision {
+        let PermitAsk { key, rate, deadline, background } = ask;
         if self.failpoints.hit("rate.take").is_err() {
-            return Decision::WaitUntil(now.plus(BLIND_COOLDOWN));
+            return Decision::WaitUntil(self.clock.now().plus(BLIND_COOLDOWN));
         }
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Lane { limiter: Limiter::new(rate.clone(), now), passed: 0, throttled: 0 };
-        let lane = lanes.entry(key.clone()).or_insert_with(fresh);
-        lane.limiter.set_rate(rate);
-        match lane.limiter.ask(now) {
+        let mut limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        let limiter = limiters.entry(key.clone()).or_insert_with(|| Limiter::new(rate.clone(), now));
+        limiter.set_rate(rate);
+        match limiter.ask(now, background) {
             Turn::Go { permit } => {
-                lane.passed += 1;
-                Decision::Allow(Permit { key: key.clone(), id: permit, granted_at: now })
+                Decision::Allow(Permit { key: key.clone(), id: permit, granted_at: now, pace: limiter.pace(now) })
             }
             Turn::Wait { until } if until > deadline => Decision::Reject(RejectReason::OverDeadline { free_at: until }),
             Turn::Wait { until } => Decision::WaitUntil(until),
@@ -80,18 +48,24 @@ impl Gate for LocalGate {
 
     async fn feedback(&self, permit: Permit, signal: Signal) {
         let now = self.clock.now();
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(lane) = lanes.get_mut(&permit.key) else { return };
-        lane.limiter.done(permit.id);
+        let mut limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(limiter) = limiters.get_mut(&permit.key) else { return };
         match signal {
             Signal::Throttled { retry_after } => {
-                lane.throttled += 1;
-                lane.limiter.slow_down();
-                lane.limiter.cool_down(retry_after.unwrap_or(now.plus(BLIND_COOLDOWN)));
+                limiter.refused(permit.id, now, retry_after.unwrap_or(now.plus(BLIND_COOLDOWN)));
             }
-            Signal::Remaining { remaining: 0, reset_at: Some(reset) } => lane.limiter.cool_down(reset),
-            Signal::Ok | Signal::Remaining { .. } => lane.limiter.speed_up(),
-            Signal::Transient => {}
+            Signal::Remaining { remaining: 0, reset_at: Some(reset) } => limiter.cool_down(reset),
+            Signal::Ok | Signal::Remaining { .. } | Signal::Transient => {}
+        }
+        limiter.done(permit.id);
+    }
+
+    async fn estimate(&self, key: &RateKey, rate: &RateSpec, horizon: Span) -> Estimate {
+        let now = self.clock.now();
+        let limiters = self.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        match limiters.get(key) {
+            Some(limiter) => estimate(rate, now, limiter.pace(now), limiter.free_at(now), horizon),
+            None => estimate(rate, now, FULL, now, horizon),
         }
     }
 }

@@ -4,12 +4,17 @@
 //! simulation on virtual time runs exactly this code.
 
 pub mod cached_registry;
+pub mod dispatcher;
 pub mod executor;
 pub mod fleet_gate;
 pub mod gate;
 pub mod notice;
 pub mod planner;
 pub mod reconcile;
+mod refresh;
 pub mod relay;
+mod retry;
 pub mod settings;
 pub mod slot;
+pub mod timekeeper;
+pub mod watch;

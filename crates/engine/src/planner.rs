@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use patra_core::failpoint::{Failpoints, Struck};
+use patra_core::gate::Estimate;
 use patra_core::id::{Id, IdGen};
 use patra_core::plan::build::{self, NoPlan, PlanAsk};
-use patra_core::ports::{Ledger, LedgerError, NewInstance, Published, Registry, StoredVersion};
+use patra_core::plan::campaign::Campaign;
+use patra_core::ports::{Gate, Ledger, LedgerError, NewInstance, Published, RateKey, Registry, StoredVersion};
 use patra_core::registry::{At, Definition, Diagnostic, decode, from_rows};
 use patra_core::spec::compile::{Compiled, compile};
 use patra_core::spec::overrides::TriggerOverrides;
-use patra_core::spec::snapshot::Operation;
+use patra_core::spec::snapshot::{Operation, SpecSnapshot};
 use patra_core::time::Timestamp;
 use patra_core::window::Window;
 use serde_json::json;
@@ -26,6 +28,9 @@ pub struct Trigger {
     pub since: Option<Timestamp>,
     /// Read nothing dated at or after this.
     pub until: Option<Timestamp>,
+    /// What is wanted, in the query language (`docs/query-language.md`); everything by default.
+    pub query: Option<String>,
+    pub campaign: Campaign,
     pub overrides: TriggerOverrides,
     pub scheduler: String,
     pub job_id: String,
@@ -46,6 +51,10 @@ pub enum Planned {
     Live {
         plan: Id,
     },
+    /// This very trigger has made the plan before.
+    Before {
+        plan: Id,
+    },
     NothingOwed,
 }
 
@@ -58,8 +67,10 @@ pub enum PlanError {
     UnknownChannel { channel: String, known: Vec<String> },
     #[error("the definition of `{provenance}` cannot be compiled")]
     Mistakes { provenance: String, mistakes: Vec<Diagnostic> },
-    #[error("`{provenance}` is paused: {reason}")]
+    #[error("`{provenance}` is stopped: {reason}")]
     Paused { provenance: String, reason: String },
+    #[error("planning of `{provenance}` is held until {until}: {reason}")]
+    Held { provenance: String, until: Timestamp, reason: String },
     #[error(transparent)]
     NoPlan(#[from] NoPlan),
     #[error(transparent)]
@@ -77,18 +88,28 @@ pub struct Planner {
     pub registry: Arc<dyn Registry>,
     pub ids: Arc<IdGen>,
     pub failpoints: Failpoints,
+    /// Whose hints go into slices, where the planner shares a process with executors.
+    pub gate: Option<Arc<dyn Gate>>,
+    /// Most tasks of a partition that are queued at a time; the rest of a plan waits.
+    pub stock_max: u32,
 }
 
 impl Planner {
     /// Plans what the trigger asks for. A second call while the plan is live returns that plan (INV-39).
     pub async fn plan(&self, trigger: &Trigger) -> Result<Planned, PlanError> {
-        let instance = self.open(trigger).await?;
+        self.plan_as(self.ids.next(), trigger).await
+    }
+
+    /// The same under a schedule instance whose id was chosen before: planning it twice is planning it once.
+    pub async fn plan_as(&self, instance: Id, trigger: &Trigger) -> Result<Planned, PlanError> {
+        self.open(instance, trigger).await?;
         self.failpoints.hit("plan.instance")?;
         let planned = self.plan_instance(instance, trigger).await;
         let remarks = match &planned {
             Ok(Planned::Created { plan, slices, warnings, .. }) => {
                 json!({ "outcome": "PLANNED", "plan": plan, "slices": slices, "warnings": warnings })
             }
+            Ok(Planned::Before { plan }) => json!({ "outcome": "PLANNED", "plan": plan }),
             Ok(Planned::Live { plan }) => json!({ "outcome": "LIVE", "plan": plan }),
             Ok(Planned::NothingOwed) => json!({ "outcome": "NOTHING_OWED" }),
             Err(error) => json!({ "outcome": "REFUSED", "error": error.to_string(), "mistakes": mistakes_of(error) }),
@@ -97,8 +118,7 @@ impl Planner {
         planned
     }
 
-    async fn open(&self, trigger: &Trigger) -> Result<Id, LedgerError> {
-        let id = self.ids.next();
+    async fn open(&self, id: Id, trigger: &Trigger) -> Result<(), LedgerError> {
         let overrides = &trigger.overrides;
         let instance = NewInstance {
             id,
@@ -113,28 +133,36 @@ impl Planner {
             params: json!({
                 "since": trigger.since,
                 "until": trigger.until,
+                "query": trigger.query,
+                "activity": trigger.campaign.activity,
+                "only": trigger.campaign.only,
                 "q": overrides.q,
                 "baseUrl": overrides.base_url,
                 "set": overrides.params,
                 "priority": overrides.priority,
             }),
         };
-        self.ledger.open_instance(instance).await?;
-        Ok(id)
+        self.ledger.open_instance(instance).await
     }
 
     async fn plan_instance(&self, instance: Id, trigger: &Trigger) -> Result<Planned, PlanError> {
         let spec = self.compile(trigger).await?.spec;
         self.failpoints.hit("plan.compiled")?;
-        let namespace = build::namespace_of(&spec);
+        let namespace = trigger.campaign.namespace(&spec, trigger.until);
         let view = self.ledger.planning_view(&namespace).await?;
         if let Some(reason) = view.paused {
             return Err(PlanError::Paused { provenance: trigger.provenance.clone(), reason });
         }
         if let Some(plan) = view.live_plan {
-            return Ok(Planned::Live { plan });
+            let own = view.live_instance == Some(instance);
+            return Ok(if own { Planned::Before { plan } } else { Planned::Live { plan } });
         }
-        let ask = PlanAsk { instance, spec: Arc::new(spec), now: self.ledger.database_now(), until: trigger.until };
+        if let Some((until, reason)) = view.held {
+            return Err(PlanError::Held { provenance: trigger.provenance.clone(), until, reason });
+        }
+        let (now, until, campaign) = (self.ledger.database_now(), trigger.until, trigger.campaign.clone());
+        let estimate = self.estimate(&spec).await;
+        let ask = PlanAsk { instance, spec: Arc::new(spec), now, until, campaign, estimate, stock_max: self.stock_max };
         let Some(plan) = build::plan(&ask, &view, &self.ids)? else { return Ok(Planned::NothingOwed) };
         let (window, slices, warnings) = (plan.window, plan.slices.len(), ask.spec.warnings.clone());
         let published = self.ledger.publish_plan(plan).await?;
@@ -142,7 +170,13 @@ impl Planner {
         Ok(match published {
             Published::Created(plan) => Planned::Created { plan, window, slices, warnings },
             Published::Existing(plan) => Planned::Live { plan },
+            Published::Repeated(plan) => Planned::Before { plan },
         })
+    }
+
+    pub(crate) async fn estimate(&self, spec: &SpecSnapshot) -> Option<Estimate> {
+        let gate = self.gate.as_ref()?;
+        Some(gate.estimate(&RateKey::of(spec), &spec.rate, build::HINT_HORIZON).await)
     }
 
     /// The spec a trigger would run with, from the registry version in force on its channel.
@@ -174,7 +208,8 @@ impl Planner {
 
 fn compile_version(version: &StoredVersion, trigger: &Trigger) -> Result<Compiled, Vec<Diagnostic>> {
     let definition = definition_of(version)?;
-    let overrides = TriggerOverrides { since: trigger.since, ..trigger.overrides.clone() };
+    let overrides =
+        TriggerOverrides { since: trigger.since, query: trigger.query.clone(), ..trigger.overrides.clone() };
     let endpoint = trigger.endpoint.as_deref();
     compile(&definition, endpoint, trigger.operation, &overrides, version.version, &version.channel)
 }

@@ -1,5 +1,6 @@
 //! Settings of the loops, with the defaults of the design.
 
+use patra_core::healing::Thresholds;
 use patra_core::time::Span;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct Settings {
     pub poll: Span,
     /// A request that cannot start within this is not waited for: the task is given back (INV-44).
     pub gate_deadline: Span,
+    /// Requests of one partition in a row while others of the same process wait for the same limit.
+    pub gate_quantum: u32,
     /// A Retry-After beyond this parks the task instead of holding a worker (INV-50).
     pub park_after: Span,
     /// Failures of a task before it is FAILED.
@@ -32,6 +35,10 @@ pub struct Settings {
     pub slot_ttl: Span,
     /// How often the coverage of the namespaces worked for is walked again.
     pub reconcile_every: Span,
+    /// How often plans of which some slices have no task yet are gone on with; `None` where planners do it.
+    pub dispatch_every: Option<Span>,
+    /// When healers act.
+    pub thresholds: Thresholds,
 }
 
 impl Default for Settings {
@@ -45,12 +52,15 @@ impl Default for Settings {
             registry_life: Span::from_seconds(5),
             poll: Span::from_millis(500),
             gate_deadline: Span::from_seconds(120),
+            gate_quantum: 10,
             park_after: Span::from_seconds(900),
             failures_max: 5,
             outage_runs_max: 20,
             lost_max: 3,
             slot_ttl: Span::MINUTE.times(10),
             reconcile_every: Span::MINUTE,
+            dispatch_every: Some(Span::from_seconds(2)),
+            thresholds: Thresholds::default(),
         }
     }
 }

@@ -9,12 +9,13 @@ use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, ErrorCode, stream};
-use async_nats::{ConnectOptions, header};
+use async_nats::{ConnectOptions, ServerAddr, header};
 use async_trait::async_trait;
 use futures::StreamExt;
 use patra_core::outbox::{Delivery, Held, Message, event_of_message_id, safe_part};
 use patra_core::ports::{Publisher, Stream, StreamError, StreamView};
 use patra_core::time::Span;
+use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 
 /// Acknowledgements waited for at once.
@@ -26,9 +27,8 @@ const READ_IDLE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub struct NatsSettings {
-    /// `nats://host:port`, several separated by commas.
-    pub servers: String,
-    pub user: Option<(String, SecretString)>,
+    /// `nats://[user:password@]host:port`, several separated by commas.
+    pub servers: SecretString,
     pub token: Option<SecretString>,
     pub stream: String,
     /// First part of every subject.
@@ -39,8 +39,7 @@ pub struct NatsSettings {
 impl NatsSettings {
     pub fn new(servers: impl Into<String>, stream: impl Into<String>) -> NatsSettings {
         NatsSettings {
-            servers: servers.into(),
-            user: None,
+            servers: servers.into().into(),
             token: None,
             stream: stream.into(),
             prefix: "patra".into(),
@@ -68,11 +67,11 @@ pub struct NatsPublisher {
 impl NatsPublisher {
     /// Connects, also when the server comes up later: until then nothing is taken.
     pub async fn connect(settings: NatsSettings) -> Result<NatsPublisher, NatsError> {
-        let servers: Result<Vec<async_nats::ServerAddr>, _> = settings.servers.split(',').map(str::parse).collect();
+        let servers: Result<Vec<ServerAddr>, _> = settings.servers.expose_secret().split(',').map(str::parse).collect();
         let servers = servers.map_err(|error: std::io::Error| NatsError::Address { message: error.to_string() })?;
         let mut options = ConnectOptions::new().name("patra relay").retry_on_initial_connect();
-        if let Some((user, password)) = &settings.user {
-            options = options.user_and_password(user.clone(), password.expose_secret().to_owned());
+        if let Some((user, password)) = servers.iter().find_map(login) {
+            options = options.user_and_password(user, password);
         }
         if let Some(token) = &settings.token {
             options = options.token(token.expose_secret().to_owned());
@@ -121,6 +120,12 @@ impl NatsPublisher {
             Err(error) => refusal(message, &error),
         }
     }
+}
+
+/// The user and password of an address; the client reads only its host.
+fn login(server: &ServerAddr) -> Option<(String, String)> {
+    let plain = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    Some((plain(server.username()?), plain(server.password().unwrap_or_default())))
 }
 
 fn too_big(message: &Message, why: &str) -> Delivery {

@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use patra_core::gate::{Drawn, PERMIT_LIFE, Slot};
+use patra_core::gate::pace::{BELOW_DECLARED, BELOW_REFUSED, BELOW_SEEN, DECLARED, TAKEN_ALL, WARM_UP_FROM};
+use patra_core::gate::{CONTESTED_FOR, Drawn, PERMIT_LIFE, Slot};
 use patra_core::hash::Hash32;
 use patra_core::outbox::safe_part;
 use patra_core::ports::{GateAsk, GateLost, RateKey, SharedGate, Told};
@@ -101,11 +102,18 @@ impl SharedGate for RedisGate {
         for part in ["state", "slots", "permits"] {
             call.key(format!("{{patra-gate}}:{}:{}:{part}", ask.mode.epoch, key_part(&ask.key)));
         }
-        let (pause, change) = told(&ask.told);
-        call.arg(token).arg(ask.most).arg(ask.horizon.micros()).arg(ask.fresh_wait.micros());
-        call.arg(ask.late_max.micros()).arg(ask.rate.burst.max(1)).arg(ask.rate.concurrency.max(1));
-        call.arg(PERMIT_LIFE.micros()).arg(pause.micros()).arg(change).arg(ask.rate.windows.len());
-        for window in &ask.rate.windows {
+        let (pause, refused) = told(&ask.told);
+        let (rate, adapt, tightest) = (&ask.rate, &ask.rate.adapt, ask.rate.tightest());
+        call.arg(token).arg(ask.want.most).arg(ask.want.horizon.micros()).arg(u8::from(ask.want.background));
+        call.arg(ask.fresh_wait.micros()).arg(ask.late_max.micros()).arg(rate.burst.max(1));
+        call.arg(rate.concurrency.max(1)).arg(rate.permits()).arg(PERMIT_LIFE.micros());
+        call.arg(pause.micros()).arg(refused).arg(CONTESTED_FOR.micros());
+        call.arg(adapt.cool_down.micros().max(1)).arg(adapt.hold).arg(adapt.step_millionths());
+        call.arg(adapt.demote_thousandths()).arg(adapt.floor_millionths(tightest)).arg(adapt.warm_up.micros());
+        call.arg(adapt.backfill_thousandths()).arg(tightest.requests.max(1)).arg(tightest.per.micros().max(1));
+        call.arg(BELOW_REFUSED).arg(BELOW_SEEN).arg(DECLARED).arg(BELOW_DECLARED).arg(TAKEN_ALL);
+        call.arg(WARM_UP_FROM).arg(rate.windows.len());
+        for window in &rate.windows {
             call.arg(window.requests.max(1)).arg(window.per.micros());
         }
         for permit in &ask.done {
@@ -124,26 +132,23 @@ impl SharedGate for RedisGate {
     }
 }
 
-/// Pause and change of pace of all that was told.
-fn told(all: &[Told]) -> (Span, &'static str) {
-    let mut sum = (Span::ZERO, "");
-    for told in all {
-        sum = match told {
-            Told::Answered => (sum.0, "fast"),
-            Told::Pause { pause } => (sum.0.max(*pause), sum.1),
-            Told::Throttled { pause } => return (sum.0.max(*pause), "slow"),
-        };
-    }
-    sum
+/// The longest pause of all that was told, and the slot that was refused, or zero.
+fn told(all: &[Told]) -> (Span, u64) {
+    all.iter().fold((Span::ZERO, 0), |(longest, refused), told| match told {
+        Told::Pause { pause } => (longest.max(*pause), refused),
+        Told::Throttled { slot, pause } => (longest.max(*pause), *slot),
+    })
 }
 
 fn drawn(answer: &[i64]) -> Result<Drawn, GateLost> {
     let nonsense = || GateLost::Unreachable { message: "the script gave an answer of the wrong shape".into() };
     match answer {
         [0] => Err(GateLost::Emptied),
-        [1, now, again, slots @ ..] if slots.len() % 2 == 0 => Ok(Drawn {
+        [1, now, again, pace, resumes, slots @ ..] if slots.len() % 2 == 0 => Ok(Drawn {
             now: Timestamp::from_micros(*now),
             again_at: Timestamp::from_micros(*again),
+            pace: *pace,
+            resumes_at: Timestamp::from_micros(*resumes),
             slots: slots
                 .chunks_exact(2)
                 .map(|pair| Slot { at: Timestamp::from_micros(pair[0]), permit: pair[1].unsigned_abs() })

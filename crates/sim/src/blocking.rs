@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use patra_core::budget::Budget;
+use patra_core::healing::{Circuit, Site};
 use patra_core::id::Id;
+use patra_core::plan::portion::Portion;
 use patra_core::ports::{
-    BatchCommit, Cancelled, Claim, Committed, Finished, Intervention, Lease, Leased, Ledger, LedgerError, Namespace,
-    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split, Walk,
+    BatchCommit, BudgetDraw, BudgetDrawn, Budgets, Cancelled, Claim, Committed, Finished, Healing, Hold, Intervention,
+    Lease, Leased, Ledger, LedgerError, Namespace, NewInstance, NewPass, NewPlan, NewWaiver, Only, PlanView,
+    PlanningView, Published, RateKey, Release, SliceOutcome, SourceOrder, Split, Walk,
 };
+use patra_core::spec::snapshot::Operation;
 use patra_core::time::{Span, Timestamp};
 use tokio::runtime::Runtime;
 
@@ -22,6 +27,36 @@ pub struct BlockingLedger {
 impl BlockingLedger {
     pub fn new(inner: Arc<dyn Ledger>, runtime: Arc<Runtime>) -> BlockingLedger {
         BlockingLedger { inner, runtime }
+    }
+}
+
+#[async_trait]
+impl Healing for BlockingLedger {
+    async fn circuit(&self, site: &Site) -> Result<Circuit, LedgerError> {
+        self.runtime.block_on(self.inner.circuit(site))
+    }
+
+    async fn move_circuit(&self, site: &Site, seen: Circuit, next: Circuit) -> Result<bool, LedgerError> {
+        self.runtime.block_on(self.inner.move_circuit(site, seen, next))
+    }
+
+    async fn hold_planning(&self, site: &Site, hold: &Hold) -> Result<(), LedgerError> {
+        self.runtime.block_on(self.inner.hold_planning(site, hold))
+    }
+}
+
+#[async_trait]
+impl Budgets for BlockingLedger {
+    async fn draw_budget(&self, draw: &BudgetDraw) -> Result<BudgetDrawn, LedgerError> {
+        self.runtime.block_on(self.inner.draw_budget(draw))
+    }
+
+    async fn budget_left(&self, key: &RateKey, budgets: &[Budget], operation: Operation) -> Result<u64, LedgerError> {
+        self.runtime.block_on(self.inner.budget_left(key, budgets, operation))
+    }
+
+    async fn return_budget(&self, key: &RateKey, budgets: &[Budget], unused: u64) -> Result<(), LedgerError> {
+        self.runtime.block_on(self.inner.return_budget(key, budgets, unused))
     }
 }
 
@@ -59,11 +94,19 @@ impl Ledger for BlockingLedger {
         self.runtime.block_on(self.inner.plan(plan))
     }
 
+    async fn partial_plans(&self, only: &Only) -> Result<Vec<Id>, LedgerError> {
+        self.runtime.block_on(self.inner.partial_plans(only))
+    }
+
+    async fn dispatch(&self, plan: Id, portion: &Portion) -> Result<u64, LedgerError> {
+        self.runtime.block_on(self.inner.dispatch(plan, portion))
+    }
+
     async fn acquire_tasks(&self, claim: &Claim) -> Result<Vec<Leased>, LedgerError> {
         self.runtime.block_on(self.inner.acquire_tasks(claim))
     }
 
-    async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError> {
+    async fn next_due(&self, only: &Only) -> Result<Option<Timestamp>, LedgerError> {
         self.runtime.block_on(self.inner.next_due(only))
     }
 
@@ -73,6 +116,10 @@ impl Ledger for BlockingLedger {
 
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError> {
         self.runtime.block_on(self.inner.renew(lease, ttl))
+    }
+
+    async fn is_stopped(&self, provenance: &str, endpoint: &str) -> Result<bool, LedgerError> {
+        self.runtime.block_on(self.inner.is_stopped(provenance, endpoint))
     }
 
     async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError> {
@@ -105,6 +152,10 @@ impl Ledger for BlockingLedger {
 
     async fn cancel_plan(&self, plan: Id, act: &Intervention) -> Result<u64, LedgerError> {
         self.runtime.block_on(self.inner.cancel_plan(plan, act))
+    }
+
+    async fn order_source(&self, order: &SourceOrder) -> Result<bool, LedgerError> {
+        self.runtime.block_on(self.inner.order_source(order))
     }
 
     async fn waive(&self, waiver: NewWaiver) -> Result<Option<(Timestamp, Timestamp)>, LedgerError> {

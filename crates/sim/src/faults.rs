@@ -147,11 +147,14 @@ pub struct FaultDice {
     walk_lost_at: Option<u64>,
     in_a_row: BTreeMap<Kind, u32>,
     paced: Vec<Paced>,
+    /// The situation that the last decision belongs to.
+    situation: Option<&'static str>,
 }
 
 /// A fault at every n-th request of one kind.
 #[derive(Debug, Clone)]
 struct Paced {
+    situation: &'static str,
     every: u64,
     kind: Kind,
     faults: Vec<FaultKind>,
@@ -162,12 +165,21 @@ impl FaultDice {
     /// The decisions of a plan for one source.
     pub fn new(plan: FaultPlan, source: Source) -> Self {
         let rng = Rng::for_parts(plan.seed, &[0xFA, source as u64]);
-        Self { plan, source, rng, request_number: 0, walk_lost_at: None, in_a_row: BTreeMap::new(), paced: Vec::new() }
+        Self {
+            plan,
+            source,
+            rng,
+            request_number: 0,
+            walk_lost_at: None,
+            in_a_row: BTreeMap::new(),
+            paced: Vec::new(),
+            situation: None,
+        }
     }
 
-    /// From here on, every n-th request of a kind meets the next of these faults.
-    pub fn pace(&mut self, every: u64, kind: Kind, faults: &[FaultKind]) {
-        self.paced.push(Paced { every, kind, faults: faults.to_vec(), seen: 0 });
+    /// From here on, every n-th request of a kind meets the next of these faults: a situation with an id.
+    pub fn pace(&mut self, situation: &'static str, every: u64, kind: Kind, faults: &[FaultKind]) {
+        self.paced.push(Paced { situation, every, kind, faults: faults.to_vec(), seen: 0 });
     }
 
     /// No more faults by chance, script or pace: the calm after the storm.
@@ -177,9 +189,15 @@ impl FaultDice {
         self.paced.clear();
     }
 
+    /// The situation whose pace made the last decision.
+    pub fn situation(&self) -> Option<&'static str> {
+        self.situation
+    }
+
     /// The fault for the next request, if any.
     pub fn decide(&mut self, kind: Kind) -> Option<FaultKind> {
         self.request_number += 1;
+        self.situation = None;
         if let Some(fault) = self.certain(kind) {
             return Some(fault);
         }
@@ -225,6 +243,7 @@ impl FaultDice {
             if paced.seen.is_multiple_of(paced.every.max(1)) {
                 let turn = paced.seen / paced.every.max(1) - 1;
                 found = found.or(paced.faults.get((turn % paced.faults.len().max(1) as u64) as usize).copied());
+                self.situation = self.situation.or(Some(paced.situation));
             }
         }
         let number = self.request_number;
@@ -284,7 +303,7 @@ mod tests {
         let mut plan = FaultPlan::none();
         plan.script.push((Source::Doaj, 2, FaultKind::Reset));
         let mut dice = FaultDice::new(plan, Source::Doaj);
-        dice.pace(3, Kind::Search, &[FaultKind::Slow, FaultKind::CutBody]);
+        dice.pace("X-1", 3, Kind::Search, &[FaultKind::Slow, FaultKind::CutBody]);
         let got: Vec<_> = (0..6).map(|_| dice.decide(Kind::Search)).collect();
         assert_eq!(got, [None, Some(FaultKind::Reset), Some(FaultKind::Slow), None, None, Some(FaultKind::CutBody)]);
     }

@@ -33,7 +33,7 @@ pub use mutation::{Mutation, MutationFeed};
 pub use provider::{Kind, Provider, Rate, Reply};
 pub use request::{Cut, SimAnswer, SimRequest};
 pub use rng::Rng;
-pub use scenarios::{SCENARIOS, Scenario};
+pub use scenarios::{Reaction, SCENARIOS, Scenario};
 pub use serve::{Latency, serve};
 pub use served::{Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows, write_jsonl};
 pub use source::Source;

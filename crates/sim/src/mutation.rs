@@ -12,6 +12,8 @@ const TARGET_TRIES_MAX: u32 = 8;
 #[derive(Debug, Clone)]
 pub struct MutationFeed {
     every: u32,
+    /// Mutations at a time.
+    burst: u32,
     left: u64,
     rng: Rng,
 }
@@ -26,9 +28,9 @@ pub enum Mutation {
 }
 
 impl MutationFeed {
-    /// On average one mutation in `every` requests (0 = never), at most `limit` in all.
-    pub fn new(seed: u64, every: u32, limit: u64) -> Self {
-        Self { every, left: limit, rng: Rng::for_parts(seed, &[0xFEED, 1]) }
+    /// On average `burst` mutations in `every` requests (0 = never), at most `limit` in all.
+    pub fn new(seed: u64, every: u32, burst: u32, limit: u64) -> Self {
+        Self { every, burst, left: limit, rng: Rng::for_parts(seed, &[0xFEED, 1]) }
     }
 
     /// Changes the pace from here on.
@@ -37,13 +39,14 @@ impl MutationFeed {
         self.left = self.left.max(1_000);
     }
 
-    /// Called once per request; changes the truth when it is time.
-    pub fn tick(&mut self, truth: &mut Truth, now_us: i64) -> Option<Mutation> {
-        if self.every == 0 || self.left == 0 || self.rng.below(u64::from(self.every)) != 0 {
-            return None;
+    /// Called once per request; changes the truth when it is time. Gives the number of changes.
+    pub fn tick(&mut self, truth: &mut Truth, now_us: i64) -> u64 {
+        if self.every == 0 || self.rng.below(u64::from(self.every)) != 0 {
+            return 0;
         }
-        self.left -= 1;
-        truth.mutate(now_us)
+        let tries = u64::from(self.burst).min(self.left);
+        self.left -= tries;
+        (0..tries).filter(|_| truth.mutate(now_us).is_some()).count() as u64
     }
 }
 
@@ -75,6 +78,17 @@ impl Truth {
             self.append(*record, Mutation::Restamp, floor(now_us, self.grain_us), now_us);
         }
         free.len()
+    }
+
+    /// Withholds every n-th current record from requests for single records: listed, but not to be had.
+    pub fn withhold_every(&mut self, every: usize, now_us: i64) -> usize {
+        self.advance(now_us);
+        let last: Vec<u32> = self.records.iter().map(|record| record.latest).filter(|at| *at != NONE).collect();
+        let chosen: Vec<u32> = last.into_iter().step_by(every.max(1)).collect();
+        for at in &chosen {
+            self.versions[*at as usize].detail_missing = true;
+        }
+        chosen.len()
     }
 
     /// Changes one record now. False when it is unknown, deleted, dated in the future or has planned versions ahead.

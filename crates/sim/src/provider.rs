@@ -37,7 +37,7 @@ pub trait Provider: Send {
     }
 
     /// Switches a provider-specific situation on; false when it is not known here.
-    fn enable(&mut self, _scenario: &str) -> bool {
+    fn enable(&mut self, _scenario: &'static str) -> bool {
         false
     }
 

@@ -22,6 +22,8 @@ pub struct SimAnswer {
     pub body: Vec<u8>,
     pub delay_us: i64,
     pub cut: Option<Cut>,
+    /// Situations that this answer is a case of, by their ids.
+    pub fired: Vec<&'static str>,
 }
 
 /// A connection that ends too early.
@@ -42,7 +44,7 @@ impl SimRequest {
         Self {
             method: method.to_ascii_uppercase(),
             path: percent_decode(path),
-            query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(),
+            query: parse_query(query),
             headers: headers.into_iter().map(lower).collect(),
             body,
         }
@@ -87,7 +89,7 @@ impl SimAnswer {
     /// An answer with a content type and a body.
     pub fn new(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type".to_owned(), content_type.to_owned())];
-        Self { status, headers, body: body.into(), delay_us: 0, cut: None }
+        Self { status, headers, body: body.into(), delay_us: 0, cut: None, fired: Vec::new() }
     }
 
     /// The same answer with one header more.
@@ -97,10 +99,28 @@ impl SimAnswer {
         self
     }
 
+    /// The same answer, counted as a case of a situation.
+    #[must_use]
+    pub fn fires(mut self, situation: &'static str) -> Self {
+        self.fired.push(situation);
+        self
+    }
+
+    /// The same answer, counted as a case of a situation when the condition holds.
+    #[must_use]
+    pub fn fires_if(self, holds: bool, situation: &'static str) -> Self {
+        if holds { self.fires(situation) } else { self }
+    }
+
     /// The first value of a header; the name is given in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         first(&self.headers, name)
     }
+}
+
+/// Reads a query string.
+pub fn parse_query(text: &str) -> Vec<(String, String)> {
+    form_urlencoded::parse(text.as_bytes()).into_owned().collect()
 }
 
 /// Writes parameters as a query string.

@@ -38,6 +38,12 @@ pub struct ServedRow {
     pub items: Vec<(String, u32)>,
     pub kind: Kind,
     pub token: Option<String>,
+    /// Situations that the answer was a case of.
+    #[serde(skip)]
+    pub fired: Vec<&'static str>,
+    /// Hash of the request's body: two requests with one address may ask for different things.
+    #[serde(skip)]
+    pub body_hash: u64,
 }
 
 /// Totals of one source.
@@ -55,6 +61,8 @@ pub struct Counters {
     pub repeated_cursors: u64,
     pub mutations: u64,
     pub items: u64,
+    /// How often each situation was met, by its id.
+    pub situations: BTreeMap<String, u64>,
 }
 
 /// How much of every request is kept.

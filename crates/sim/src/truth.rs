@@ -188,6 +188,12 @@ impl Truth {
         self.versions.get(record.current as usize).map(|version| self.face_of(version))
     }
 
+    /// How long after its stamp the current version of a record was first seen.
+    pub fn seen_after_us(&self, index: u32) -> i64 {
+        let current = self.records.get(index as usize).and_then(|record| self.versions.get(record.current as usize));
+        current.map_or(0, |version| version.visible_at - version.updated_at)
+    }
+
     /// The record with this identifier.
     pub fn find(&self, id: &str) -> Option<u32> {
         self.by_id.get(id).copied()

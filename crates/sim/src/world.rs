@@ -12,7 +12,7 @@ use crate::provider::{Kind, Provider, Rate, Reply};
 use crate::providers::provider_for;
 use crate::rate::RateMeter;
 use crate::request::{Cut, SimAnswer, SimRequest};
-use crate::rng::Rng;
+use crate::rng::{Rng, hash_text};
 use crate::served::{Counters, LogMode, ServedLog, ServedRow, TruthRow, sha256_hex, truth_rows, write_jsonl};
 use crate::source::Source;
 use crate::truth::Truth;
@@ -24,6 +24,8 @@ pub struct World {
     enforce_rate: bool,
     enforce_concurrency: bool,
     rate_override: Option<Rate>,
+    limit_steps: Vec<(i64, u32)>,
+    first_at: Option<i64>,
     /// When the harvest may start: the end of the history.
     pub(crate) start_us: i64,
 }
@@ -33,6 +35,8 @@ pub(crate) struct Lane {
     pub provider: Box<dyn Provider>,
     pub faults: FaultDice,
     pub feed: MutationFeed,
+    /// The situation that the feed runs for.
+    pub feed_situation: Option<&'static str>,
     /// Until then every request is refused, with the answer a scenario chose.
     pub outage: Option<Outage>,
     /// How far the source's own clock, as its headers tell it, is ahead.
@@ -45,6 +49,7 @@ pub(crate) struct Lane {
 /// A span in which a provider refuses everything.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outage {
+    pub situation: &'static str,
     pub span_us: i64,
     pub until_us: Option<i64>,
     pub throttles: bool,
@@ -59,6 +64,8 @@ impl World {
             enforce_rate: plan.enforce_rate,
             enforce_concurrency: plan.enforce_concurrency,
             rate_override: plan.rate_override,
+            limit_steps: plan.limit_steps.clone(),
+            first_at: None,
             start_us: plan.to,
         };
         for (source, cap) in &plan.caps {
@@ -73,11 +80,12 @@ impl World {
     /// Answers one request at a virtual time.
     pub fn answer(&mut self, request: &SimRequest, now_us: i64) -> SimAnswer {
         let source = Source::of_path(&request.path);
+        let rate_override = self.rate_now(now_us);
         let Some(lane) = source.and_then(|source| self.lanes.get_mut(&source)) else {
             return finish(SimAnswer::new(404, "text/plain", "no such source"), now_us);
         };
         let kind = lane.provider.kind(request);
-        let rate = self.rate_override.unwrap_or_else(|| lane.provider.rate(request));
+        let rate = rate_override.unwrap_or_else(|| lane.provider.rate(request));
         lane.log.counters.requests += 1;
         lane.provider.truth_mut().advance(now_us);
         let crowded = !lane.meter.has_room(rate, now_us);
@@ -96,11 +104,24 @@ impl World {
             return lane.close(request, kind, Reply::bare(refusal), Some("outage"), now_us);
         }
         let fault = lane.faults.decide(kind);
-        if lane.feed.tick(lane.provider.truth_mut(), now_us).is_some() {
-            lane.log.counters.mutations += 1;
+        let moved = lane.feed.tick(lane.provider.truth_mut(), now_us);
+        let (mut reply, fault) = lane.serve(request, fault, now_us);
+        if moved > 0 {
+            lane.log.counters.mutations += moved;
+            reply.answer.fired.extend(lane.feed_situation);
         }
-        let (reply, fault) = lane.serve(request, fault, now_us);
+        // A forgotten cursor is met by whoever asks with it; the provider counts that.
+        if fault.is_some_and(|fault| fault != FaultKind::ExpireCursor) {
+            reply.answer.fired.extend(lane.faults.situation());
+        }
         lane.close(request, kind, reply, fault.map(FaultKind::name), now_us)
+    }
+
+    /// The limit in place of the providers' own, which may change with time.
+    fn rate_now(&mut self, now_us: i64) -> Option<Rate> {
+        let age = now_us - *self.first_at.get_or_insert(now_us);
+        let step = self.limit_steps.iter().rfind(|(after_us, _)| *after_us <= age);
+        self.rate_override.map(|rate| Rate { limit: step.map_or(rate.limit, |(_, limit)| *limit), ..rate })
     }
 
     /// Every version of a source, with hashes; planned versions that are not yet visible are included.
@@ -158,6 +179,14 @@ impl World {
         self.lanes.values_mut().for_each(|lane| lane.date_ahead_us = ahead_us);
     }
 
+    /// From here on every request of every source meets one of these faults in turn, until [`World::silence`].
+    pub fn fail_all(&mut self, faults: &[FaultKind]) {
+        for lane in self.lanes.values_mut() {
+            lane.faults.pace("SIM-ALL", 1, Kind::Search, faults);
+            lane.faults.pace("SIM-ALL", 1, Kind::Detail, faults);
+        }
+    }
+
     /// Ends all faults and mutations: from here on providers only answer.
     pub fn silence(&mut self) {
         for lane in self.lanes.values_mut() {
@@ -184,7 +213,8 @@ impl Lane {
         Self {
             provider: provider_for(truth_plan.draw()),
             faults: FaultDice::new(plan.faults.clone(), source),
-            feed: MutationFeed::new(seed, plan.mutate_every, plan.mutations_max),
+            feed: MutationFeed::new(seed, plan.mutate_every, plan.mutate_burst, plan.mutations_max),
+            feed_situation: None,
             outage: None,
             date_ahead_us: 0,
             meter: RateMeter::default(),
@@ -200,14 +230,16 @@ impl Lane {
             self.outage = None;
             return None;
         }
-        if outage.throttles {
-            return Some(self.provider.throttled(request, None, now_us));
-        }
-        Some(SimAnswer::new(
-            404,
-            "application/json",
-            "{\"error\":{\"code\":\"NOT_FOUND\",\"message\":\"No matches found!\"}}",
-        ))
+        let Outage { situation, throttles, .. } = *outage;
+        let refusal = match throttles {
+            true => self.provider.throttled(request, None, now_us),
+            false => SimAnswer::new(
+                404,
+                "application/json",
+                "{\"error\":{\"code\":\"NOT_FOUND\",\"message\":\"No matches found!\"}}",
+            ),
+        };
+        Some(refusal.fires(situation))
     }
 
     /// The provider's reply, or the fault in its place; says which fault really fired.
@@ -270,6 +302,9 @@ impl Lane {
         if answer.status == 429 {
             counters.throttled += 1;
         }
+        for situation in &answer.fired {
+            *counters.situations.entry((*situation).to_owned()).or_default() += 1;
+        }
         if let Some(name) = fault {
             *counters.faults.entry(name.to_owned()).or_default() += 1;
         }
@@ -295,6 +330,8 @@ impl Lane {
                 items,
                 kind,
                 token,
+                fired: answer.fired.clone(),
+                body_hash: hash_text(&String::from_utf8_lossy(&request.body)),
             });
         }
         finish(answer, now_us + self.date_ahead_us)

@@ -25,12 +25,16 @@ pub struct WorldPlan {
     pub lookback_us: i64,
     /// One mutation in so many requests; 0 is never.
     pub mutate_every: u32,
+    /// So many at a time.
+    pub mutate_burst: u32,
     pub mutations_max: u64,
     pub log: LogMode,
     pub enforce_rate: bool,
     pub enforce_concurrency: bool,
     /// One limit for all providers in place of their own.
     pub rate_override: Option<Rate>,
+    /// Other limits for `rate_override`, so long after the first request.
+    pub limit_steps: Vec<(i64, u32)>,
     /// Smaller result caps, so that small truths reach them.
     pub caps: Vec<(Source, usize)>,
     /// Scenario ids to switch on from the start.
@@ -53,11 +57,13 @@ impl WorldPlan {
             lag_us: 10 * MINUTE_US,
             lookback_us: 2 * HOUR_US,
             mutate_every: 0,
+            mutate_burst: 1,
             mutations_max: 10_000,
             log: LogMode::Rows,
             enforce_rate: true,
             enforce_concurrency: false,
             rate_override: None,
+            limit_steps: Vec::new(),
             caps: Vec::new(),
             scenarios: Vec::new(),
             adjust: None,

@@ -1,7 +1,7 @@
 //! Is a whole answer a page? The definition's rules first, then the status, then a look at the body.
 
 use patra_core::ports::HttpAnswer;
-use patra_core::spec::errors::{ErrorAction, FetchError};
+use patra_core::spec::errors::{BodyFault, ErrorAction, FetchError};
 use patra_core::spec::snapshot::Format;
 use patra_core::time::Timestamp;
 
@@ -27,7 +27,8 @@ pub fn judge(phase: &Phase, answer: &HttpAnswer, redactor: &Redactor, now: Times
         if rule.action == ErrorAction::Empty {
             return Ok(Verdict::Empty);
         }
-        let message = format!("status {}: {}", answer.status, redactor.excerpt(&answer.body));
+        let found = rule.found(answer).map(|found| format!("{}: ", redactor.excerpt(&found))).unwrap_or_default();
+        let message = format!("status {}: {found}{}", answer.status, redactor.excerpt(&answer.body));
         return Err(FetchError::Rule { action: rule.action, status: answer.status, message, retry_after });
     }
     if !(200..300).contains(&answer.status) {
@@ -37,15 +38,25 @@ pub fn judge(phase: &Phase, answer: &HttpAnswer, redactor: &Redactor, now: Times
     let format = phase.response.format;
     if is_html(&answer.body, format) {
         let message = format!("markup instead of {}: {}", name_of(format), redactor.excerpt(&answer.body));
-        return Err(FetchError::Body { message });
+        return Err(FetchError::Body { fault: BodyFault::Html, message });
     }
     if answer.body.iter().all(u8::is_ascii_whitespace) {
-        return Err(FetchError::Body { message: "the body is empty".to_owned() });
+        return Err(FetchError::Body { fault: BodyFault::Empty, message: "the body is empty".to_owned() });
     }
     Ok(Verdict::Page)
 }
 
 impl RuleProgram {
+    /// What the rule was written for, in the source's own words; the beginning of a body seldom says it.
+    fn found(&self, answer: &HttpAnswer) -> Option<Vec<u8>> {
+        let head = &answer.body[..answer.body.len().min(PATTERN_BYTES)];
+        if let Some(pattern) = &self.body {
+            return pattern.find(head).map(|found| found.as_bytes().to_vec());
+        }
+        let value = self.path.as_ref()?.value(&answer.body, header(&answer.headers, "content-type"))?;
+        value.as_str().map(|text| text.as_bytes().to_vec())
+    }
+
     /// All conditions given hold; the cheap ones are looked at first.
     fn matches(&self, answer: &HttpAnswer) -> bool {
         let content_type = || header(&answer.headers, "content-type");

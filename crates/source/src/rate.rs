@@ -17,12 +17,41 @@ pub fn hints(headers: &Headers, now: Timestamp) -> RateHints {
         .find_map(|name| instant(header(headers, name)?, now, headers));
     RateHints {
         limit: number(&["x-ratelimit-limit", "x-rate-limit-limit", "ratelimit-limit"]).or(combined.limit),
+        interval: interval(headers),
         remaining: number(&["x-ratelimit-remaining", "x-rate-limit-remaining", "ratelimit-remaining"])
             .or(combined.remaining),
         reset_at: reset
             .or_else(|| combined.reset_seconds.map(|seconds| printable(now.plus(Span::from_seconds(seconds))))),
         retry_after: retry_after(headers, now),
     }
+}
+
+/// The time that a limit is for: `x-rate-limit-interval: 1s`, or `w=60` where limits are listed.
+fn interval(headers: &Headers) -> Option<Span> {
+    let own = ["x-rate-limit-interval", "x-ratelimit-interval"].iter().find_map(|name| length(header(headers, name)?));
+    let listed = || ["ratelimit-policy", "ratelimit-limit"].iter().find_map(|name| window(header(headers, name)?));
+    own.or_else(listed)
+}
+
+/// `1s`, `500ms`, `1m`, `1h`, or seconds.
+fn length(text: &str) -> Option<Span> {
+    let text = text.trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let number: i64 = text[..digits].parse().ok().filter(|number| (1..=EPOCH_FROM).contains(number))?;
+    let unit = match text[digits..].trim() {
+        "ms" => Span::from_millis(1),
+        "" | "s" | "sec" => Span::SECOND,
+        "m" | "min" => Span::MINUTE,
+        "h" => Span::HOUR,
+        _ => return None,
+    };
+    Some(unit.times(number))
+}
+
+/// `w=60` of the first policy that has one.
+fn window(value: &str) -> Option<Span> {
+    let parts = value.split([',', ';']).filter_map(|part| part.trim().split_once('='));
+    parts.filter(|(name, _)| name.trim() == "w").find_map(|(_, seconds)| length(seconds))
 }
 
 /// `Retry-After` in seconds, as a date or as an instant; also Zenodo-like own headers.
@@ -136,18 +165,42 @@ mod tests {
 
     #[test]
     fn limits_are_read_from_every_spelling() {
-        let want =
-            RateHints { limit: Some(10), remaining: Some(3), reset_at: at("2026-01-01T00:00:30Z"), retry_after: None };
+        let want = RateHints {
+            limit: Some(10),
+            interval: None,
+            remaining: Some(3),
+            reset_at: at("2026-01-01T00:00:30Z"),
+            retry_after: None,
+        };
         for headers in [
             vec![("x-ratelimit-limit", "10"), ("x-ratelimit-remaining", "3"), ("x-ratelimit-reset", "30")],
             vec![("x-rate-limit-limit", "10"), ("x-rate-limit-remaining", "3"), ("x-rate-limit-reset", "1767225630")],
             vec![("ratelimit", "limit=10, remaining=3, reset=30")],
             vec![("ratelimit", "\"default\";q=10;r=3;t=30")],
-            vec![("ratelimit-limit", "10, 10;w=1"), ("ratelimit-remaining", "3"), ("ratelimit-reset", "30")],
+            vec![("ratelimit-limit", "10"), ("ratelimit-remaining", "3"), ("ratelimit-reset", "30")],
         ] {
             let owned: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
             assert_eq!(hints(&owned, now()), want, "{headers:?}");
         }
         assert_eq!(hints(&[], now()), RateHints::default());
+    }
+
+    #[test]
+    fn the_time_a_limit_is_for_is_read_where_it_is_told() {
+        for (name, value, want) in [
+            ("x-rate-limit-interval", "1s", Some(Span::SECOND)),
+            ("x-rate-limit-interval", "500ms", Some(Span::from_millis(500))),
+            ("x-ratelimit-interval", "60", Some(Span::MINUTE)),
+            ("x-rate-limit-interval", "2m", Some(Span::MINUTE.times(2))),
+            ("ratelimit-limit", "10, 10;w=1", Some(Span::SECOND)),
+            ("ratelimit-policy", "\"default\";q=100;w=3600", Some(Span::HOUR)),
+            ("x-rate-limit-interval", "0s", None),
+            ("x-rate-limit-interval", "soon", None),
+            ("x-rate-limit-interval", "", None),
+            ("ratelimit-limit", "10", None),
+        ] {
+            let headers = [(name.to_owned(), value.to_owned())];
+            assert_eq!(hints(&headers, now()).interval, want, "{name}: {value}");
+        }
     }
 }

@@ -14,11 +14,11 @@ use bytes::Bytes;
 use patra_core::hash::Hash32;
 use patra_core::page::{Page, PageAsk};
 use patra_core::ports::{
-    Clock, Decision, Gate, HttpAnswer, HttpRequest, RateKey, RejectReason, Secrets, Signal, Source, Transport,
-    TransportError,
+    Clock, Decision, Gate, HttpAnswer, HttpRequest, PermitAsk, RateKey, RejectReason, Secrets, Signal, Source,
+    Transport, TransportError,
 };
 use patra_core::spec::errors::{ErrorAction, FetchError};
-use patra_core::spec::snapshot::{AuthSpec, Method, SpecSnapshot};
+use patra_core::spec::snapshot::{AuthSpec, Method, Operation, SpecSnapshot};
 use patra_core::time::Timestamp;
 use url::Url;
 
@@ -61,6 +61,8 @@ struct Reading<'a> {
     credential_names: &'a [String],
     redactor: &'a Redactor,
     clock: &'a dyn Clock,
+    /// The answer is that to the first request of a pass.
+    first: bool,
 }
 
 #[async_trait]
@@ -98,7 +100,7 @@ impl SourceReader {
     pub fn replay(&self, ask: &PageAsk, body: Bytes) -> Result<Decoded, FetchError> {
         let program = self.programs.get(&ask.spec).map_err(|message| FetchError::Request { message })?;
         let phase = program.phase(&ask.step).map_err(|message| FetchError::Request { message })?;
-        phase.response.decode(body, None).map_err(|error| FetchError::Body { message: error.to_string() })
+        Ok(phase.response.decode(body, None)?)
     }
 
     async fn fetch_with(
@@ -119,7 +121,8 @@ impl SourceReader {
         }
         let verdict = judge(phase, &exchange.answer, &redactor, exchange.fetched_at)?;
         let (redactor, clock) = (&redactor, &*self.clock);
-        let reading = Reading { program, phase, plain: &plain, credential_names: &credentials.names, redactor, clock };
+        let (credential_names, first) = (&credentials.names[..], ask.is_first());
+        let reading = Reading { program, phase, plain: &plain, credential_names, redactor, clock, first };
         reading.page(verdict, exchange)
     }
 
@@ -146,9 +149,10 @@ impl SourceReader {
         let key = RateKey::of(spec);
         let mut rate = spec.rate.clone();
         rate.concurrency = rate.concurrency.saturating_add(1);
+        let background = spec.operation == Operation::Backfill;
         let deadline = self.clock.now().plus(spec.http.total_timeout);
         let permit = loop {
-            match self.gate.acquire(&key, &rate, deadline).await {
+            match self.gate.acquire(PermitAsk { key: &key, rate: &rate, deadline, background }).await {
                 Decision::Allow(permit) => break permit,
                 Decision::WaitUntil(until) => self.clock.sleep_until(until).await,
                 Decision::Reject(reason) => return Err(rejected(reason)),
@@ -210,11 +214,10 @@ impl Reading<'_> {
     fn decoded(&self, verdict: &Verdict, answer: &HttpAnswer) -> Result<Decoded, FetchError> {
         let body = self.redactor.bytes(&answer.body);
         if *verdict == Verdict::Empty {
-            return Ok(empty(body));
+            return Ok(empty(body, self.first));
         }
         let content_type = header(&answer.headers, "content-type");
-        let decoded = self.phase.response.decode(body, content_type);
-        decoded.map_err(|error| FetchError::Body { message: error.to_string() })
+        Ok(self.phase.response.decode(body, content_type)?)
     }
 
     fn next_url(&self, found: &str) -> Result<String, FetchError> {
@@ -299,11 +302,12 @@ fn signal_of(answer: &HttpAnswer, now: Timestamp) -> Signal {
     }
 }
 
-fn empty(body: Bytes) -> Decoded {
+/// No hits at the beginning are a count of zero; a page past the end says nothing about the count.
+fn empty(body: Bytes, first: bool) -> Decoded {
     Decoded {
         items: Vec::new(),
         bad: Vec::new(),
-        total: Some(0),
+        total: first.then_some(0),
         has_more: Some(false),
         next_token: None,
         next_url: None,

@@ -91,7 +91,7 @@ impl Redactor {
             FetchError::Status { status, message, retry_after } => {
                 FetchError::Status { status, message: text(message), retry_after }
             }
-            FetchError::Body { message } => FetchError::Body { message: text(message) },
+            FetchError::Body { fault, message } => FetchError::Body { fault, message: text(message) },
             FetchError::Rule { action, status, message, retry_after } => {
                 FetchError::Rule { action, status, message: text(message), retry_after }
             }
@@ -227,6 +227,11 @@ impl SafeUrl {
     /// `hidden` are the names of query parameters that carry credentials.
     pub fn new(url: Url, hidden: Vec<String>) -> SafeUrl {
         SafeUrl { url, hidden }
+    }
+
+    /// A URL written as text; `None` if it is none.
+    pub fn of(text: &str, hidden: Vec<String>) -> Option<SafeUrl> {
+        Some(SafeUrl::new(Url::parse(text).ok()?, hidden))
     }
 }
 

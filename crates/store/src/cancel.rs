@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use patra_core::id::Id;
 use patra_core::ports::{Cancelled, Intervention, LedgerError};
-use patra_core::states::{RunEvent, RunState, SliceEvent, TaskEvent, TaskState};
+use patra_core::states::{RunEvent, RunState, SliceEvent, SliceState, TaskEvent, TaskState};
 use patra_core::time::Timestamp;
 use serde_json::json;
 
 use crate::claim::OPEN_RUNS;
 use crate::db::Tx;
+use crate::dispatch::{self, WAITING};
 use crate::error::DbError;
 use crate::finish::{Ending, TASK_END, close_in_plan, close_slice};
 use crate::rows::{RunEnd, end_run, skip_open_batches};
@@ -34,6 +35,20 @@ pub(crate) const OPEN_TASKS: &str = "-- task.open_of_plan
     SELECT id FROM ing_task WHERE plan_id = :plan AND status_code = :status ORDER BY id {limit:limit}";
 const PLAN_KNOWN: &str = "-- plan.known
     SELECT id FROM ing_plan WHERE id = :plan";
+const SLICE_KNOWN: &str = "-- slice.known
+    SELECT id, plan_id, status_code FROM ing_plan_slice WHERE id = :slice";
+const CANCEL_WAITING: &str = "-- slice.cancel_waiting
+    UPDATE ing_plan_slice SET status_code = :cancelled, reason = :reason, record_remarks = :remarks, held_task = NULL,
+        updated_at = :now
+     WHERE plan_id = :plan AND status_code = :pending";
+const CANCEL_WAITING_SLICE: &str = "-- slice.cancel_one_waiting
+    UPDATE ing_plan_slice SET status_code = :cancelled, reason = :reason, record_remarks = :remarks, held_task = NULL,
+        updated_at = :now
+     WHERE id = :slice AND status_code = :pending";
+const TASKS_OF_SLICE: &str = "-- task.of_slice
+    SELECT id, status_code FROM ing_task WHERE slice_id = :slice";
+const CHILDREN: &str = "-- slice.children
+    SELECT id FROM ing_plan_slice WHERE parent_slice_id = :slice";
 const AUDIT: &str = "-- audit.insert
     INSERT INTO ing_audit (id, actor, action_code, target, detail, created_at)
     VALUES (:id, :actor, :action, :target, :detail, :now)";
@@ -86,7 +101,7 @@ async fn one(tx: &mut Tx, now: Timestamp, task: Id, act: &Intervention) -> Resul
         raises_epoch: true,
     };
     close_slice(tx, task, row.id("slice_id")?, &ending, now).await?;
-    close_in_plan(tx, row.id("plan_id")?, now).await?;
+    close_in_plan(tx, row.id("plan_id")?, 1, now).await?;
     Ok(Cancelled::Now)
 }
 
@@ -101,6 +116,13 @@ pub(crate) async fn some_of_plan(store: Arc<Inner>, plan: Id, act: Arc<Intervent
 async fn some_in(tx: &mut Tx, store: &Inner, plan: Id, act: &Intervention) -> Result<u64, DbError> {
     if tx.row("ing_plan", PLAN_KNOWN, params! { plan: plan }).await?.is_none() {
         return Err(LedgerError::Missing { what: format!("plan {plan}") }.into());
+    }
+    let waiting = waiting_of_plan(tx, plan, act).await?;
+    if waiting > 0 {
+        // By themselves: this transaction holds the plan, and a task that ends holds itself first.
+        audit(tx, store, "PLAN_CANCEL", &format!("plan:{plan}"), act, json!({ "slices": waiting })).await?;
+        store.fail.hit("cancel.commit")?;
+        return Ok(waiting);
     }
     let mut open = Vec::new();
     for state in [TaskState::Running, TaskState::Queued] {
@@ -118,6 +140,95 @@ async fn some_in(tx: &mut Tx, store: &Inner, plan: Id, act: &Intervention) -> Re
     }
     store.fail.hit("cancel.commit")?;
     Ok(cancelled)
+}
+
+/// Ends the slices of a plan that have no task yet; how many.
+async fn waiting_of_plan(tx: &mut Tx, plan: Id, act: &Intervention) -> Result<u64, DbError> {
+    let pending = SliceState::Pending;
+    let asked = params! { plan: plan, pending: pending.code(), limit: 1_i64 };
+    if tx.rows("ing_plan_slice", WAITING, asked).await?.is_empty() {
+        return Ok(0);
+    }
+    dispatch::lock(tx, plan).await?;
+    let now = tx.now();
+    let row = params! {
+        plan: plan,
+        cancelled: pending.on(SliceEvent::Cancelled)?.code(),
+        pending: pending.code(),
+        reason: REASON,
+        remarks: json!({ "reason": act.reason }),
+        now: now,
+    };
+    let ended = tx.execute(CANCEL_WAITING, row).await?;
+    if ended > 0 {
+        close_in_plan(tx, plan, ended, now).await?;
+    }
+    Ok(ended)
+}
+
+/// Ends one slice if it has no task yet.
+async fn waiting_slice(tx: &mut Tx, plan: Id, slice: Id, act: &Intervention) -> Result<u64, DbError> {
+    dispatch::lock(tx, plan).await?;
+    let (pending, now) = (SliceState::Pending, tx.now());
+    let row = params! {
+        slice: slice,
+        cancelled: pending.on(SliceEvent::Cancelled)?.code(),
+        pending: pending.code(),
+        reason: REASON,
+        remarks: json!({ "reason": act.reason }),
+        now: now,
+    };
+    let ended = tx.execute(CANCEL_WAITING_SLICE, row).await?;
+    if ended > 0 {
+        close_in_plan(tx, plan, ended, now).await?;
+    }
+    Ok(ended)
+}
+
+/// Cancels what is open now of a slice and below it; how many tasks, zero when none is open any more.
+pub(crate) async fn some_of_slice(store: Arc<Inner>, slice: Id, act: Arc<Intervention>) -> Result<u64, DbError> {
+    store.fail.hit("cancel.begin")?;
+    let mut tx = store.db.write().await?;
+    let result = some_of_slice_in(&mut tx, &store, slice, &act).await;
+    ended(tx, result).await
+}
+
+async fn some_of_slice_in(tx: &mut Tx, store: &Inner, slice: Id, act: &Intervention) -> Result<u64, DbError> {
+    let row = tx.row("ing_plan_slice", SLICE_KNOWN, params! { slice: slice }).await?;
+    let row = row.ok_or_else(|| LedgerError::Missing { what: format!("slice {slice}") })?;
+    let (mut cancelled, now, mut below) = (0, tx.now(), vec![slice]);
+    // Only a slice that the planner cut waits for its task, and such a one has no children.
+    if row.code("status_code", SliceState::from_code)? == SliceState::Pending {
+        cancelled = waiting_slice(tx, row.id("plan_id")?, slice, act).await?;
+    }
+    while let Some(one_slice) = below.pop() {
+        for row in tx.rows("ing_task", TASKS_OF_SLICE, params! { slice: one_slice }).await? {
+            if matches!(row.code("status_code", TaskState::from_code)?, TaskState::Queued | TaskState::Running) {
+                cancelled += u64::from(one(tx, now, row.id("id")?, act).await? == Cancelled::Now);
+            }
+        }
+        for row in tx.rows("ing_plan_slice", CHILDREN, params! { slice: one_slice }).await? {
+            below.push(row.id("id")?);
+        }
+    }
+    if cancelled > 0 {
+        audit(tx, store, "SLICE_CANCEL", &format!("slice:{slice}"), act, json!({ "tasks": cancelled })).await?;
+    }
+    store.fail.hit("cancel.commit")?;
+    Ok(cancelled)
+}
+
+/// An act that has its own transaction elsewhere.
+pub(crate) async fn note(
+    store: Arc<Inner>,
+    action: &'static str,
+    target: Arc<str>,
+    act: Arc<Intervention>,
+    detail: serde_json::Value,
+) -> Result<(), DbError> {
+    let mut tx = store.db.write().await?;
+    let result = audit(&mut tx, &store, action, &target, &act, detail).await;
+    ended(tx, result).await
 }
 
 /// Every operator action leaves a row that is never changed (S-26).

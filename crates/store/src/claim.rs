@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use patra_core::id::Id;
 use patra_core::planted::{Defect, planted};
-use patra_core::ports::{BatchTrace, Claim, Lease, Leased, LedgerError, OpenBatch, Partition, Task};
+use patra_core::ports::{BatchTrace, Claim, Lease, Leased, LedgerError, Only, OpenBatch, Partition, Task};
+use patra_core::spec::snapshot::Operation;
 use patra_core::states::{BatchState, RunEvent, RunState, SliceEvent, SliceState, TaskEvent, TaskState};
 use patra_core::time::{Span, Timestamp};
 
+use crate::circuit;
 use crate::db::Tx;
 use crate::error::DbError;
 use crate::queue::{Candidate, Wanted};
@@ -34,7 +36,7 @@ pub(crate) const TAKE: &str = "-- task.take
        AND (status_code = :queued OR (status_code = :running AND leased_until < :now))";
 pub(crate) const READ_TASK: &str = "-- task.read
     SELECT id, schedule_instance_id, plan_id, slice_id, provenance_code, endpoint_name, operation_code, expr_hash,
-        priority, first_token, lease_epoch, attempt_no, failure_count, lost_count, last_pass, last_seq
+        priority, first_token, params, lease_epoch, attempt_no, failure_count, lost_count, last_pass, last_seq
       FROM ing_task WHERE id = :task";
 const READ_SLICE: &str = "-- slice.read
     SELECT id, window_from, window_to, part, status_code FROM ing_plan_slice WHERE id = :slice";
@@ -75,13 +77,19 @@ async fn acquire_in(tx: &mut Tx, store: &Inner, claim: &Claim) -> Result<Vec<Lea
         TaskState::Queued => claim.room(partition),
         _ => claim.room_for_lost(partition),
     };
-    let only = claim.only.as_deref().unwrap_or_default();
-    let wanted = Wanted { limit: claim.limit.min(CLAIM_MAX), only, room: &room };
+    let wanted = Wanted { limit: claim.limit.min(CLAIM_MAX), only: &claim.only, room: &room };
     let mut leased = Vec::new();
     for candidate in store.queue.candidates(tx, &wanted).await? {
         store.fail.hit("claim.take")?;
+        let probe = match candidate.probe {
+            Some(seen) => circuit::take_probe(tx, &candidate.site(), seen).await?,
+            None => None,
+        };
+        if candidate.probe.is_some() && probe.is_none() {
+            continue;
+        }
         if let Some(one) = take(tx, store, &candidate, &claim.who, now, claim.ttl).await? {
-            leased.push(one);
+            leased.push(Leased { probe, ..one });
         }
     }
     store.fail.hit("claim.commit")?;
@@ -134,7 +142,7 @@ async fn take(
     insert_run(tx, &task, &lease, who, now).await?;
     let trace = read_trace(tx, seen.task).await?;
     let batch = open_next(tx, store, &row, &lease, &trace, now).await?;
-    Ok(Some(Leased { lease, task, trace, batch }))
+    Ok(Some(Leased { lease, task, trace, batch, probe: None }))
 }
 
 /// The pages and the run of the holder that is gone.
@@ -161,12 +169,23 @@ async fn start_slice(tx: &mut Tx, row: &Row, lease: &Lease, now: Timestamp) -> R
         operation: row.code("operation_code", operation_from)?,
         window: slice.window()?,
         part: slice.opt_json("part")?,
+        ids: ids_of(row)?,
         expr_hash: row.hash("expr_hash")?,
         priority: row.count("priority")?,
         attempt_no: row.count("attempt_no")?,
         failure_count: row.count("failure_count")?,
         lost_count: row.count("lost_count")?,
     })
+}
+
+/// The ids that a refresh asks for.
+fn ids_of(row: &Row) -> Result<Vec<String>, LedgerError> {
+    if row.code("operation_code", operation_from)? != Operation::Update {
+        return Ok(Vec::new());
+    }
+    let mut params: serde_json::Value = row.json("params")?;
+    let ids = serde_json::from_value(params["ids"].take());
+    ids.map_err(|error| row.corrupt("params", &format!("a refresh without its ids: {error}")))
 }
 
 async fn insert_run(tx: &mut Tx, task: &Task, lease: &Lease, who: &str, now: Timestamp) -> Result<(), DbError> {
@@ -253,7 +272,7 @@ async fn open_next(
     Ok(batch)
 }
 
-pub(crate) async fn next_due(store: Arc<Inner>, only: Arc<str>) -> Result<Option<Timestamp>, DbError> {
+pub(crate) async fn next_due(store: Arc<Inner>, only: Arc<Only>) -> Result<Option<Timestamp>, DbError> {
     let mut tx = store.db.read().await?;
     let result = store.queue.next_due(&mut tx, &only).await;
     ended(tx, result).await

@@ -12,13 +12,15 @@ use patra_core::planted::{Defect, planted};
 use patra_core::ports::{BatchCommit, Committed, Counts, Lease, LedgerError, OpenBatch};
 use patra_core::record::{NewRecord, dedupe};
 use patra_core::states::{BatchEvent, BatchState, TaskState};
-use patra_core::time::{Span, Timestamp};
+use patra_core::time::Timestamp;
 use serde_json::{Map, json};
 use zstd::bulk::Compressor;
 
 use crate::bisect::quarantine_refused;
 use crate::db::Tx;
 use crate::error::DbError;
+use crate::hint;
+use crate::missing;
 use crate::records::{PageOwner, store_records};
 use crate::rows::{BatchOwner, open_batch};
 use crate::stats;
@@ -31,7 +33,6 @@ const RAW_MAX: usize = 64 * 1024;
 /// Bodies above this are compressed off the runtime's threads.
 const INLINE_BODY_MAX: usize = 256 * 1024;
 const ZSTD_LEVEL: i32 = 1;
-const MISSING_RETRY: Span = Span::DAY;
 
 pub(crate) const FENCE: &str = "-- task.fence
     UPDATE ing_task SET last_pass = :pass_no, last_seq = :seq_no, lost_count = 0, updated_at = :now
@@ -43,23 +44,6 @@ const INSERT_QUARANTINE: &str = "-- quarantine.insert
     INSERT INTO ing_quarantine (id, provenance_code, endpoint_name, provider_id, reason_code, path, message, raw,
         plan_id, slice_id, task_id, run_id, batch_id, status_code, created_at)
     VALUES {rows:15}";
-const INSERT_MISSING: &str = "-- missing.insert
-    INSERT INTO ing_missing_id (id, provenance_code, endpoint_name, provider_id, sightings, reason, batch_id,
-        first_asked_at, last_asked_at, next_try_at, status_code)
-    VALUES {rows:11}
-    {insert_new:provenance_code, endpoint_name, provider_id}";
-pub(crate) const SEEN_MISSING: &str = "-- missing.seen
-    UPDATE ing_missing_id SET sightings = sightings + 1, batch_id = :batch, last_asked_at = :now,
-        next_try_at = :next_try_at, status_code = :open
-     WHERE {one_of:ing_missing_id;provider_id;provenance_code = :provenance AND endpoint_name = :entity}
-       AND status_code <> 'TOMBSTONE'";
-pub(crate) const ANY_MISSING: &str = "-- missing.any
-    SELECT id FROM ing_missing_id
-     WHERE provenance_code = :provenance AND endpoint_name = :entity AND status_code = 'OPEN' LIMIT 1";
-pub(crate) const FOUND_MISSING: &str = "-- missing.found
-    UPDATE ing_missing_id SET status_code = 'FOUND'
-     WHERE {one_of:ing_missing_id;provider_id;provenance_code = :provenance AND endpoint_name = :entity}
-       AND status_code <> 'FOUND'";
 const INSERT_BODY: &str = "-- body.insert
     INSERT INTO ing_page_body (hash, whole, bytes_raw, body_zstd, created_at)
     VALUES (:hash, :whole, :bytes_raw, :body, :now) {insert_new:hash}";
@@ -70,7 +54,7 @@ pub(crate) const COMPLETE_BATCH: &str = "-- batch.complete
         body_hash = :body_hash, request_digest = :request, response_digest = :response, stats = :stats,
         committed_at = :now
      WHERE id = :batch AND run_id = :run AND status_code = :running";
-const READ_RUN_STATS: &str = "-- run.stats
+pub(crate) const READ_RUN_STATS: &str = "-- run.stats
     SELECT id, stats FROM ing_task_run WHERE id = :run";
 const UPDATE_RUN: &str = "-- run.progress
     UPDATE ing_task_run SET checkpoint = :checkpoint, stats = :stats, updated_at = :now WHERE id = :run";
@@ -97,8 +81,8 @@ impl Prepared {
         let nul = |record: &NewRecord| record.provider_id.contains('\0').then(|| "the id holds NUL".to_owned());
         quarantine_refused(&mut batch, nul)?;
         let duplicates = dedupe(&mut batch.records);
-        batch.missing.sort();
-        batch.missing.dedup();
+        batch.missing.sort_by(|(left, _), (right, _)| left.cmp(right));
+        batch.missing.dedup_by(|(later, _), (earlier, _)| later == earlier);
         let body = match batch.body.take() {
             Some(kept) if kept.bytes.len() > INLINE_BODY_MAX => {
                 let packed = tokio::task::spawn_blocking(move || pack(kept.bytes, kept.whole)).await;
@@ -157,14 +141,16 @@ async fn commit_in(tx: &mut Tx, store: &Inner, lease: &Lease, page: &Prepared) -
     let batch = &page.batch;
     let owner = BatchOwner::read(&row)?;
     let at = page_owner(lease, batch, &owner, now);
-    let mut counts = store_records(tx, store, &at, &batch.records).await?;
+    let kept = store_records(tx, store, &at, &batch.records).await?;
+    let mut counts = kept.counts;
     counts.duplicate = page.duplicates as u64;
     counts.quarantined = batch.bad.len() as u64;
     counts.filtered = u64::from(batch.filtered);
     counts.fetched = (batch.records.len() + page.duplicates + batch.bad.len()) as u64 + counts.filtered;
     store.fail.hit("t1.quarantine")?;
     write_quarantine(tx, store, &at, batch).await?;
-    write_missing(tx, store, &at, batch).await?;
+    counts.tombstoned = missing::write(tx, store, &at, batch).await?;
+    hint::write(tx, store, &at, batch, &kept.changed).await?;
     store.fail.hit("t1.body")?;
     write_body(tx, page.body.as_ref(), now).await?;
     store.fail.hit("t1.batch")?;
@@ -190,6 +176,8 @@ pub(crate) fn page_owner<'a>(
         entity: batch.entity.as_str().into(),
         expr_hash: batch.expr_hash.to_string().into(),
         mapping_hash: batch.mapping_hash,
+        operation: owner.operation,
+        policy: batch.policy,
         now,
     }
 }
@@ -256,38 +244,6 @@ async fn write_quarantine(tx: &mut Tx, store: &Inner, at: &PageOwner<'_>, batch:
         ]);
     }
     tx.execute_rows(INSERT_QUARANTINE, 15, rows).await?;
-    Ok(())
-}
-
-/// Ids asked for and not returned are remembered; those returned at last are no longer missing.
-async fn write_missing(tx: &mut Tx, store: &Inner, at: &PageOwner<'_>, batch: &BatchCommit) -> Result<(), DbError> {
-    let source = || params! { provenance: at.provenance.clone(), entity: at.entity.clone() };
-    if !batch.records.is_empty() && tx.row("ing_missing_id", ANY_MISSING, source()).await?.is_some() {
-        let found: Vec<Value> = batch.records.iter().map(|record| record.provider_id.as_str().into()).collect();
-        tx.execute_list(FOUND_MISSING, source(), &found).await?;
-    }
-    let next_try_at = at.now.plus(MISSING_RETRY);
-    let mut rows: Vec<Value> = Vec::with_capacity(batch.missing.len() * 11);
-    for id in &batch.missing {
-        rows.extend([
-            store.ids.next().into(),
-            at.provenance.clone().into(),
-            at.entity.clone().into(),
-            id.as_str().into(),
-            0i64.into(),
-            "NOT_RETURNED".into(),
-            at.batch.into(),
-            at.now.into(),
-            at.now.into(),
-            next_try_at.into(),
-            "OPEN".into(),
-        ]);
-    }
-    tx.execute_rows(INSERT_MISSING, 11, rows).await?;
-    let mut seen = source();
-    seen.extend(params! { batch: at.batch, now: at.now, next_try_at: next_try_at, open: "OPEN" });
-    let ids: Vec<Value> = batch.missing.iter().map(|id| id.as_str().into()).collect();
-    tx.execute_list(SEEN_MISSING, seen, &ids).await?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use patra_core::cursor::{Place, move_key};
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
 use patra_core::plan::coverage::{Coverage, ReadSlice, Settling};
@@ -19,6 +20,7 @@ use patra_core::window::Window;
 
 use crate::db::Tx;
 use crate::error::DbError;
+use crate::history;
 use crate::plan::LIVE_PLAN;
 use crate::shared;
 use crate::step::ended;
@@ -42,6 +44,8 @@ pub(crate) const WAIVED: &str = "-- waiver.read
 pub(crate) const READ_CURSOR: &str = "-- cursor.read
     SELECT id, normalized_instant, version, observed_max_value, finished_to FROM ing_cursor
      WHERE namespace_hash = :namespace";
+pub(crate) const READ_CURSOR_MOVED: &str = "-- cursor.moved
+    SELECT id, normalized_instant, updated_at FROM ing_cursor WHERE namespace_hash = :namespace";
 /// As [`READ_CURSOR`], kept as it is until the commit.
 const LOCK_CURSOR: &str = "-- cursor.lock
     SELECT id, normalized_instant, version, observed_max_value, finished_to FROM ing_cursor
@@ -66,7 +70,9 @@ pub(crate) const MOVE_CURSOR: &str = "-- cursor.move
         run_id = :run, batch_id = :batch, expr_hash = :expr_hash, updated_at = :now
      WHERE namespace_hash = :namespace AND version = :seen";
 const CONTROL: &str = "-- control.read
-    SELECT id, endpoint_name, paused, fuse_blown, reason, source_behind_us, updated_at FROM ing_source_control
+    SELECT id, endpoint_name, paused, fuse_blown, reason, source_behind_us, updated_at, held_until, held_reason,
+        lag_raised_us
+      FROM ing_source_control
      WHERE provenance_code = :provenance AND endpoint_name IN ('', :endpoint)";
 pub(crate) const QUEUED_COUNT: &str = "-- task.queued_count
     SELECT COUNT(*) AS queued FROM ing_task
@@ -122,7 +128,7 @@ async fn walk_own(
     let from = cursor.as_ref().map_or(walk.origin, |cursor| cursor.watermark);
     // By itself a slice elsewhere cannot lengthen the prefix; the one that closes the gap finds it in the table.
     let elsewhere = mover.window.is_some_and(|window| from < window.from() || window.to() <= from);
-    if elsewhere && !planted(Defect::WatermarkMaxEnd) {
+    if elsewhere && !planted(Defect::WatermarkMaxEnd) && !planted(Defect::BackfillMovesHarvest) {
         return Ok(None);
     }
     let slices = covered(tx, hash, from).await?;
@@ -148,6 +154,9 @@ async fn walk_own(
 fn planted_watermark(slices: &[ReadSlice], mover: &Mover) -> Option<Timestamp> {
     if planted(Defect::WatermarkMaxEnd) {
         return slices.iter().map(|slice| slice.window.to()).max();
+    }
+    if planted(Defect::BackfillMovesHarvest) {
+        return mover.window.map(|window| window.to());
     }
     mover.observed_max.filter(|_| planted(Defect::WatermarkFromRecords))
 }
@@ -202,7 +211,7 @@ pub(crate) async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: 
         prev_text: step.prev.to_string(),
         window_from: mover.window.map(|window| window.from()),
         window_to: mover.window.map(|window| window.to()),
-        key: event_key(step, version),
+        key: move_key(step.hash, version, &Place::at(step.prev), &Place::at(step.next)),
         remarks: serde_json::json!({ "reason": step.cause }),
     });
     if !planted(Defect::CursorWithoutEvent) {
@@ -219,11 +228,6 @@ pub(crate) async fn advance(tx: &mut Tx, store: &Inner, step: &Step<'_>, mover: 
         1 => Ok(()),
         _ => Err(DbError::Busy("the cursor was moved by someone else".into())),
     }
-}
-
-fn event_key(step: &Step<'_>, event_no: i64) -> Hash32 {
-    let numbers = [event_no, step.prev.micros(), step.next.micros()].map(i64::to_be_bytes);
-    Hash32::of_parts(&[step.hash.bytes(), &numbers[0], &numbers[1], &numbers[2]])
 }
 
 /// A part succeeded: marks every SPLIT ancestor whose parts are now all read.
@@ -256,7 +260,7 @@ fn all_read(parts: &[Row]) -> Result<Option<Timestamp>, DbError> {
 }
 
 /// Every proven window that reaches past `after`.
-async fn covered(tx: &mut Tx, namespace: Hash32, after: Timestamp) -> Result<Vec<ReadSlice>, DbError> {
+pub(crate) async fn covered(tx: &mut Tx, namespace: Hash32, after: Timestamp) -> Result<Vec<ReadSlice>, DbError> {
     let mut slices = Vec::new();
     let mut looked_at = HashSet::new();
     for state in [SliceState::Succeeded, SliceState::Split] {
@@ -332,10 +336,12 @@ async fn view_in(tx: &mut Tx, namespace: &Namespace, now: Timestamp) -> Result<P
     };
     let queued = tx.row("ing_task", QUEUED_COUNT, asked).await?;
     let mut view = PlanningView {
-        live_plan: live.map(|row| row.id("id")).transpose()?,
+        live_plan: live.as_ref().map(|row| row.id("id")).transpose()?,
+        live_instance: live.as_ref().map(|row| row.id("schedule_instance_id")).transpose()?,
         watermark: cursor.map(|cursor| cursor.watermark),
         slices: covered(tx, hash, after).await?,
         waived: waived(tx, hash, after).await?,
+        history: history::counted(tx, hash).await?,
         finished_to,
         queued: queued.map_or(Ok(0), |row| row.count("queued"))?,
         ..PlanningView::default()
@@ -345,6 +351,10 @@ async fn view_in(tx: &mut Tx, namespace: &Namespace, now: Timestamp) -> Result<P
         if row.int("paused")? != 0 || row.int("fuse_blown")? != 0 {
             view.paused = Some(row.opt_text("reason")?.unwrap_or("paused").to_owned());
         }
+        if let Some(until) = row.opt_time("held_until")?.filter(|until| *until > now) {
+            view.held = Some((until, row.opt_text("held_reason")?.unwrap_or_default().to_owned()));
+        }
+        view.lag_raised = view.lag_raised.max(Span::from_micros(row.int("lag_raised_us")?));
         // An old or future one says more about our clock than about the source's, and what it holds back is not asked
         // for, so nobody would ever measure again.
         let age = now.since(row.time("updated_at")?);

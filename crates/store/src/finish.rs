@@ -13,6 +13,7 @@ use patra_core::time::{Span, Timestamp};
 use patra_core::window::Window;
 use serde_json::{Map, Value};
 
+use crate::control;
 use crate::coverage::{Mover, cover_parents, walk};
 use crate::db::Tx;
 use crate::error::DbError;
@@ -40,7 +41,7 @@ const END_SLICE: &str = "-- slice.end
 pub(crate) const RUN_STATS: &str = "-- run.stats_of_task
     SELECT id, stats FROM ing_task_run WHERE task_id = :task";
 const CLOSE_SLICES: &str = "-- plan.close_slice
-    UPDATE ing_plan SET open_slice_count = open_slice_count - 1, updated_at = :now WHERE id = :plan";
+    UPDATE ing_plan SET open_slice_count = open_slice_count - :ended, updated_at = :now WHERE id = :plan";
 const PLAN_STATE: &str = "-- plan.state
     SELECT id, status_code, open_slice_count, record_remarks FROM ing_plan WHERE id = :plan";
 pub(crate) const OUTCOMES: &str = "-- slice.outcomes
@@ -128,8 +129,12 @@ async fn finish_in(tx: &mut Tx, store: &Inner, lease: &Lease, outcome: &SliceOut
     if let Some(cut) = cut {
         prefix::insert_ended_children(tx, lease, &slice, cut, (whole, ending.reason), now).await?;
     }
+    if let SliceOutcome::Failed { stops_source: true, reason, .. } = outcome {
+        let plan = plan::cached_in(tx, store, lease.plan).await?;
+        control::blow(tx, store, &plan.namespace, reason).await?;
+    }
     store.fail.hit("t2.plan")?;
-    let plan_completed = close_in_plan(tx, lease.plan, now).await?;
+    let plan_completed = close_in_plan(tx, lease.plan, 1, now).await?;
     store.fail.hit("t2.walk")?;
     let moved = match (outcome, cut) {
         (SliceOutcome::Succeeded { source_behind, .. }, _) => {
@@ -219,9 +224,9 @@ pub(crate) async fn close_slice(
     Ok(EndedSlice { row, part, sums })
 }
 
-/// One slice fewer is open; the last one completes the plan and frees its namespace.
-pub(crate) async fn close_in_plan(tx: &mut Tx, plan: Id, now: Timestamp) -> Result<bool, DbError> {
-    tx.execute(CLOSE_SLICES, params! { plan: plan, now: now }).await?;
+/// So many slices fewer are open; the last one completes the plan and frees its namespace.
+pub(crate) async fn close_in_plan(tx: &mut Tx, plan: Id, ended: u64, now: Timestamp) -> Result<bool, DbError> {
+    tx.execute(CLOSE_SLICES, params! { plan: plan, ended: ended, now: now }).await?;
     let row = tx.row("ing_plan", PLAN_STATE, params! { plan: plan }).await?;
     let row = row.ok_or_else(|| LedgerError::Missing { what: format!("plan {plan}") })?;
     let open = row.int("open_slice_count")?;

@@ -123,16 +123,13 @@ fn limiter_of(row: &Row, ask: &GateAsk, since: Timestamp, now: Timestamp) -> Res
 
 fn counted(limiter: &mut Limiter, ask: &GateAsk, now: Timestamp) -> Drawn {
     limiter.set_rate(&ask.rate);
-    ask.done.iter().for_each(|permit| limiter.done(*permit));
+    limiter.set_widened(ask.late_max);
     for told in &ask.told {
         match told {
-            Told::Answered => limiter.speed_up(),
             Told::Pause { pause } => limiter.cool_down(now.plus(*pause)),
-            Told::Throttled { pause } => {
-                limiter.slow_down();
-                limiter.cool_down(now.plus(*pause));
-            }
+            Told::Throttled { slot, pause } => limiter.refused(*slot, now, now.plus(*pause)),
         }
     }
-    limiter.draw(now, ask.most, ask.horizon)
+    ask.done.iter().for_each(|permit| limiter.done(*permit));
+    limiter.draw(now, ask.want)
 }

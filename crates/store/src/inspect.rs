@@ -97,6 +97,9 @@ fn table_of(noun: Noun) -> &'static str {
         Noun::Instance => "ing_schedule_instance",
         Noun::Outbox => "ing_outbox",
         Noun::SourceControl => "ing_source_control",
+        Noun::Signal => "ing_signal",
+        Noun::Alarm => "ing_alarm",
+        Noun::Budget => "ing_quota",
     }
 }
 
@@ -157,6 +160,7 @@ fn restrictions(noun: Noun, filter: &ListFilter) -> Vec<(&'static str, Value)> {
     found.extend(filter.plan.map(|id| (own(Noun::Plan, "plan_id"), id.into())));
     found.extend(filter.slice.map(|id| (own(Noun::Slice, "slice_id"), id.into())));
     found.extend(filter.task.map(|id| (own(Noun::Task, "task_id"), id.into())));
+    found.extend(filter.namespace.map(|hash| ("namespace_hash", hash.into())));
     found.extend(filter.run.map(|id| (own(Noun::Run, "run_id"), id.into())));
     found
 }
@@ -185,7 +189,7 @@ async fn show_in(tx: &mut Tx, noun: Noun, name: &str) -> Result<Option<Shown>, D
 }
 
 /// Records with this provider id, one lookup per source: there are few sources and many records.
-async fn records_named(tx: &mut Tx, name: &str) -> Result<Vec<Id>, DbError> {
+pub(crate) async fn records_named(tx: &mut Tx, name: &str) -> Result<Vec<Id>, DbError> {
     let mut found = Vec::new();
     let (mut provenance, mut entity) = (String::new(), String::new());
     loop {
@@ -218,7 +222,7 @@ async fn ids_beginning(tx: &mut Tx, table: &'static str, digits: &str) -> Result
     }
 }
 
-fn shown_row(row: &Row) -> Shown {
+pub(crate) fn shown_row(row: &Row) -> Shown {
     row.names.iter().zip(&row.values).map(|(name, value)| (name.clone(), shown_value(name, value))).collect()
 }
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use patra_core::id::Id;
+use patra_core::plan::portion::Portion;
 use patra_core::ports::{
     BatchCommit, Cancelled, Claim, Committed, Finished, Intervention, Lease, Leased, Ledger, LedgerError, Namespace,
-    NewInstance, NewPass, NewPlan, NewWaiver, PlanView, PlanningView, Published, Release, SliceOutcome, Split, Walk,
+    NewInstance, NewPass, NewPlan, NewWaiver, Only, PlanView, PlanningView, Published, Release, SliceOutcome,
+    SourceOrder, Split, Walk,
 };
 use patra_core::time::{Span, Timestamp};
 
@@ -14,7 +16,7 @@ use crate::db::Tx;
 use crate::error::DbError;
 use crate::store::{Inner, Store};
 use crate::value::params;
-use crate::{cancel, claim, commit, coverage, finish, pass, plan, split, waive, worker};
+use crate::{cancel, claim, commit, control, coverage, dispatch, finish, pass, plan, split, stops, waive, worker};
 
 const ID_LIST: &str = "-- batch.id_list
     SELECT id, id_list FROM ing_task_run_batch WHERE id = :batch";
@@ -65,13 +67,23 @@ impl Ledger for Store {
         self.retried("plan", move |store| plan::read(store, plan)).await
     }
 
+    async fn partial_plans(&self, only: &Only) -> Result<Vec<Id>, LedgerError> {
+        let only = Arc::new(only.clone());
+        self.retried("partial_plans", move |store| dispatch::partial(store, only.clone())).await
+    }
+
+    async fn dispatch(&self, plan: Id, portion: &Portion) -> Result<u64, LedgerError> {
+        let portion = Arc::new(portion.clone());
+        self.retried("dispatch", move |store| dispatch::dispatch(store, plan, portion.clone())).await
+    }
+
     async fn acquire_tasks(&self, claim: &Claim) -> Result<Vec<Leased>, LedgerError> {
         let claim = Arc::new(claim.clone());
         self.retried("acquire_tasks", move |store| claim::acquire(store, claim.clone())).await
     }
 
-    async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError> {
-        let only: Arc<str> = only.unwrap_or_default().into();
+    async fn next_due(&self, only: &Only) -> Result<Option<Timestamp>, LedgerError> {
+        let only = Arc::new(only.clone());
         self.retried("next_due", move |store| claim::next_due(store, only.clone())).await
     }
 
@@ -83,6 +95,11 @@ impl Ledger for Store {
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError> {
         let lease = lease.clone();
         self.retried("renew", move |store| claim::renew(store, lease.clone(), ttl)).await
+    }
+
+    async fn is_stopped(&self, provenance: &str, endpoint: &str) -> Result<bool, LedgerError> {
+        let (provenance, endpoint): (Arc<str>, Arc<str>) = (provenance.into(), endpoint.into());
+        self.retried("is_stopped", move |store| stops::is_stopped(store, provenance.clone(), endpoint.clone())).await
     }
 
     async fn commit_batch(&self, lease: &Lease, batch: BatchCommit) -> Result<Committed, LedgerError> {
@@ -128,6 +145,11 @@ impl Ledger for Store {
             }
             all += some;
         }
+    }
+
+    async fn order_source(&self, order: &SourceOrder) -> Result<bool, LedgerError> {
+        let order = Arc::new(order.clone());
+        self.retried("order_source", move |store| control::order(store, order.clone())).await
     }
 
     async fn waive(&self, waiver: NewWaiver) -> Result<Option<(Timestamp, Timestamp)>, LedgerError> {

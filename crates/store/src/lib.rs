@@ -5,40 +5,67 @@
 //! nothing behind. Reading order: `plan` publishes, `claim` leases, `commit` is T1, `finish` is T2,
 //! `coverage` moves the watermark, `outbox` hands changes to the relay.
 
+mod alarm;
 mod bisect;
 mod cancel;
+mod circuit;
 mod claim;
 mod commit;
 #[cfg(test)]
 mod conformance;
+mod control;
 mod coverage;
+mod cursor;
 mod db;
 mod dialect;
+mod digest;
+mod dispatch;
 mod error;
+mod export;
 mod finish;
 mod gate;
+mod hint;
+mod history;
+mod holes;
 #[cfg(test)]
 mod hot;
 mod inspect;
+mod kept;
 mod ledger;
+mod life;
+mod mark;
 mod migrate;
+mod missing;
+mod operate;
 mod outbox;
 mod outbox_kept;
 mod pass;
 mod plan;
 mod prefix;
+mod priority;
+mod progress;
+mod prove;
+mod quarantine;
 mod queue;
+mod quota;
 mod records;
+mod refit;
+mod refresh;
 mod registry;
+mod remap;
 mod rows;
+mod schedule;
 mod shared;
 mod split;
 mod sql;
 mod stats;
 mod step;
+mod stops;
 mod store;
+mod told;
 mod value;
 mod waive;
+mod watched;
 mod worker;
 
 pub use error::StoreError;

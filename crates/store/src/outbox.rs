@@ -48,7 +48,7 @@ pub(crate) const FENCE_SHARD: &str = "-- outbox.fence
      WHERE shard_no = :shard AND lease_epoch = :epoch AND owner = :who";
 pub(crate) const WAITING: &str = "-- outbox.waiting
     SELECT o.id, o.record_id, o.version_no, o.event_id, o.resend_no, o.provenance_code, o.endpoint_name, o.provider_id,
-        o.change_code, o.updated_at, o.content_hash, o.fields, o.batch_id, o.created_at, b.plan_id, b.slice_id,
+        o.change_code, o.updated_at, o.content_hash, o.fields, o.merged_into, o.batch_id, o.created_at, b.plan_id, b.slice_id,
         b.task_id, b.run_id, b.spec_fingerprint,
         (SELECT MIN(p.version_no) FROM ing_outbox p
           WHERE p.record_id = o.record_id AND p.version_no < o.version_no AND p.status_code = 'PARKED') AS behind
@@ -225,6 +225,7 @@ fn event_of(row: &Row) -> Result<Event, LedgerError> {
         updated_at: row.opt_time("updated_at")?,
         content_hash: row.hash("content_hash")?,
         fields: row.string("fields")?,
+        merged_into: row.opt_text("merged_into")?.map(str::to_owned),
         lineage: Lineage {
             plan_id: opt_id("plan_id")?,
             slice_id: opt_id("slice_id")?,

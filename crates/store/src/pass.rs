@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use patra_core::ports::{Lease, LedgerError, NewPass, Release};
 use patra_core::states::{BatchEvent, BatchState, RunEvent, TaskEvent, TaskState};
+use serde_json::{Map, Value};
 
 use crate::claim::READ_TASK;
+use crate::commit::READ_RUN_STATS;
 use crate::db::Tx;
 use crate::error::DbError;
 use crate::finish::ended_by_us;
@@ -27,6 +29,9 @@ pub(crate) const RELEASE: &str = "-- task.release
     UPDATE ing_task SET status_code = :queued, scheduled_at = :due_at, leased_until = NULL, lease_owner = NULL,
         failure_count = failure_count + :failed, error = :error, updated_at = :now
      WHERE id = :task AND lease_epoch = :epoch AND run_uuid = :run_uuid AND status_code = :running";
+const SET_RUN_STATS: &str = "-- run.set_stats
+    UPDATE ing_task_run SET stats = :stats WHERE id = :run";
+
 pub(crate) async fn begin_pass(store: Arc<Inner>, lease: Lease, pass: Arc<NewPass>) -> Result<(), DbError> {
     store.fail.hit("pass.begin")?;
     let mut tx = store.db.write().await?;
@@ -95,9 +100,21 @@ async fn release_in(tx: &mut Tx, store: &Inner, lease: &Lease, release: &Release
     }
     skip_open_batches(tx, lease.task, &release.reason).await?;
     let event = if release.failed { RunEvent::Failed } else { RunEvent::Gave };
+    if release.circuit_open {
+        mark_circuit_open(tx, lease).await?;
+    }
     let end = RunEnd { reason: Some(&release.reason), error };
     end_run(tx, lease.run, event, end, now).await?;
     store.fail.hit("release.commit")?;
+    Ok(())
+}
+
+async fn mark_circuit_open(tx: &mut Tx, lease: &Lease) -> Result<(), DbError> {
+    let row = tx.row("ing_task_run", READ_RUN_STATS, params! { run: lease.run }).await?;
+    let row = row.ok_or_else(|| LedgerError::Missing { what: format!("run {}", lease.run) })?;
+    let mut stats: Map<String, Value> = row.opt_json("stats")?.unwrap_or_default();
+    stats.insert("circuit_open".into(), true.into());
+    tx.execute(SET_RUN_STATS, params! { stats: &Value::Object(stats), run: lease.run }).await?;
     Ok(())
 }
 

@@ -7,14 +7,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use patra_core::id::Id;
+use patra_core::plan::portion::tasks_now;
 use patra_core::ports::{LedgerError, Namespace, NewInstance, NewPlan, PlanView, Published};
 use patra_core::spec::snapshot::{FORMAT, SpecSnapshot};
 use patra_core::states::{PlanEvent, PlanState};
 use patra_core::time::Timestamp;
 
+use crate::circuit;
 use crate::db::Tx;
+use crate::dispatch;
 use crate::error::DbError;
-use crate::rows::{Lineage, insert_slices, operation_from, scope_from};
+use crate::rows::{Lineage, insert_slices, insert_waiting, operation_from, scope_from};
 use crate::step::ended;
 use crate::store::Inner;
 use crate::value::{Row, params};
@@ -32,7 +35,7 @@ const PIN_INSTANCE: &str = "-- instance.pin
         expr_proto_snapshot = :expr, updated_at = :now
      WHERE id = :id";
 pub(crate) const LIVE_PLAN: &str = "-- plan.live
-    SELECT id FROM ing_plan WHERE live_key = :live_key";
+    SELECT id, schedule_instance_id FROM ing_plan WHERE live_key = :live_key";
 pub(crate) const PLAN_BY_KEY: &str = "-- plan.by_key
     SELECT id FROM ing_plan WHERE plan_key = :plan_key";
 const INSERT_PLAN: &str = "-- plan.insert
@@ -111,7 +114,7 @@ pub(crate) async fn publish(store: Arc<Inner>, plan: Arc<NewPlan>) -> Result<Pub
 
 async fn publish_in(tx: &mut Tx, store: &Inner, plan: &NewPlan) -> Result<Published, DbError> {
     if let Some(existing) = existing_plan(tx, plan).await? {
-        return Ok(if existing == plan.id { Published::Created(existing) } else { Published::Existing(existing) });
+        return Ok(existing);
     }
     let now = tx.now();
     insert_plan(tx, plan, now).await?;
@@ -123,21 +126,26 @@ async fn publish_in(tx: &mut Tx, store: &Inner, plan: &NewPlan) -> Result<Publis
         operation: plan.namespace.operation.code().into(),
         namespace_hash: plan.namespace.hash(),
     };
+    let found = dispatch::stocked(tx, &plan.namespace, &plan.portion).await?;
+    let expected = plan.slices.iter().map(|slice| slice.task.expected_requests);
+    let given = tasks_now(plan.portion.stock_max, &found, expected);
     store.fail.hit("plan.publish.slices")?;
-    insert_slices(tx, &lineage, None, &plan.slices, now).await?;
-    dispatch_plan(tx, plan, now).await?;
+    insert_slices(tx, &lineage, None, &plan.slices[..given], now).await?;
+    insert_waiting(tx, &lineage, &plan.slices[given..], now).await?;
+    dispatch_plan(tx, plan, given, now).await?;
+    circuit::lower_lag(tx, &plan.namespace).await?;
     store.fail.hit("plan.publish.commit")?;
     Ok(Published::Created(plan.id))
 }
 
 /// The plan in the way of this one: published by the same trigger, or live in the same namespace.
-async fn existing_plan(tx: &mut Tx, plan: &NewPlan) -> Result<Option<Id>, DbError> {
-    let same = tx.row("ing_plan", PLAN_BY_KEY, params! { plan_key: &plan.plan_key }).await?;
-    let found = match same {
-        Some(row) => Some(row),
-        None => tx.row("ing_plan", LIVE_PLAN, params! { live_key: plan.namespace.hash() }).await?,
-    };
-    Ok(found.map(|row| row.id("id")).transpose()?)
+async fn existing_plan(tx: &mut Tx, plan: &NewPlan) -> Result<Option<Published>, DbError> {
+    if let Some(row) = tx.row("ing_plan", PLAN_BY_KEY, params! { plan_key: &plan.plan_key }).await? {
+        let id = row.id("id")?;
+        return Ok(Some(if id == plan.id { Published::Created(id) } else { Published::Repeated(id) }));
+    }
+    let live = tx.row("ing_plan", LIVE_PLAN, params! { live_key: plan.namespace.hash() }).await?;
+    Ok(live.map(|row| row.id("id")).transpose()?.map(Published::Existing))
 }
 
 async fn insert_plan(tx: &mut Tx, plan: &NewPlan, now: Timestamp) -> Result<(), DbError> {
@@ -183,9 +191,9 @@ async fn insert_plan(tx: &mut Tx, plan: &NewPlan, now: Timestamp) -> Result<(), 
     Ok(())
 }
 
-/// READY, or COMPLETED at once when there is nothing to read.
-async fn dispatch_plan(tx: &mut Tx, plan: &NewPlan, now: Timestamp) -> Result<(), DbError> {
-    let ready = PlanState::Slicing.on(PlanEvent::AllDispatched)?;
+/// READY, PARTIAL while some slices have no task, or COMPLETED at once when there is nothing to read.
+async fn dispatch_plan(tx: &mut Tx, plan: &NewPlan, given: usize, now: Timestamp) -> Result<(), DbError> {
+    let ready = dispatch::published(plan.slices.len(), given)?;
     let (state, live_key) = if plan.slices.is_empty() {
         (ready.on(PlanEvent::LastSliceEnded)?, None)
     } else {

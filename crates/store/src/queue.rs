@@ -8,20 +8,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use patra_core::healing::{Circuit, Passage, Site};
 use patra_core::id::Id;
-use patra_core::ports::{LedgerError, Partition};
+use patra_core::ports::{LedgerError, Only, Partition};
 use patra_core::spec::snapshot::FORMAT;
 use patra_core::states::TaskState;
 use patra_core::time::{Span, Timestamp};
 
 use crate::db::Tx;
+use crate::dispatch::partial_in;
 use crate::error::DbError;
+use crate::stops::{self, Stops};
 use crate::value::{Row, Value, params};
 
 /// How long the groups of the queue are believed.
 const GROUPS_TTL: Span = Span::from_seconds(1);
 /// Expired leases looked at in one claim; there are never more than the fleet runs.
 const EXPIRED_MAX: u32 = 256;
+/// When there may be tasks of a plan that has slices without any.
+const LATER: Span = Span::HOUR;
 /// Plans of a newer format that are remembered.
 const TOO_NEW_MAX: usize = 150;
 
@@ -42,12 +47,10 @@ pub(crate) const NEXT_QUEUED: &str = "-- task.next_queued
      WHERE status_code = :queued AND provenance_code = :provenance AND endpoint_name = :endpoint
        AND operation_code = :operation AND priority = :priority";
 pub(crate) const LEASES: &str = "-- task.leases
-    SELECT leased_until AS due_at, provenance_code, endpoint_name FROM ing_task
+    SELECT leased_until AS due_at, provenance_code, endpoint_name, operation_code FROM ing_task
      WHERE status_code = :running AND leased_until IS NOT NULL ORDER BY leased_until {limit:limit}";
 pub(crate) const PLAN_FORMAT: &str = "-- plan.format
     SELECT id, format_version FROM ing_plan WHERE id = :plan";
-const STOPPED: &str = "-- control.stopped
-    SELECT provenance_code, endpoint_name FROM ing_source_control WHERE paused = 1 OR fuse_blown = 1";
 
 /// A task as the select saw it.
 pub(crate) struct Candidate {
@@ -55,10 +58,16 @@ pub(crate) struct Candidate {
     pub epoch: i64,
     pub state: TaskState,
     pub partition: Partition,
+    /// The circuit of its endpoint, where only one who takes the probe may ask.
+    pub probe: Option<Circuit>,
     plan: Id,
 }
 
 impl Candidate {
+    pub fn site(&self) -> Site {
+        stops::site(&self.partition)
+    }
+
     fn read(row: &Row) -> Result<Candidate, LedgerError> {
         Ok(Candidate {
             task: row.id("id")?,
@@ -66,14 +75,15 @@ impl Candidate {
             state: row.code("status_code", TaskState::from_code)?,
             plan: row.id("plan_id")?,
             partition: partition(row)?,
+            probe: None,
         })
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Group {
+pub(crate) struct Group {
     priority: i64,
-    partition: Partition,
+    pub partition: Partition,
 }
 
 /// What this process knows of the queue; all of it can be read again.
@@ -94,8 +104,7 @@ struct Known {
 /// What a claim asks for.
 pub(crate) struct Wanted<'a> {
     pub limit: u32,
-    /// Only this provenance; empty for all.
-    pub only: &'a str,
+    pub only: &'a Only,
     /// How many more tasks of a partition the caller would take, from the queue or from a holder that is gone.
     pub room: &'a (dyn Fn(&Partition, TaskState) -> u32 + Sync),
 }
@@ -103,21 +112,19 @@ pub(crate) struct Wanted<'a> {
 impl Queue {
     /// Tasks to take, in the order of their turn.
     pub async fn candidates(&self, tx: &mut Tx, wanted: &Wanted<'_>) -> Result<Vec<Candidate>, DbError> {
-        let stopped = stopped(tx).await?;
-        let mut found = Found { tasks: Vec::new(), wanted, by_partition: BTreeMap::new() };
+        let stops = Stops::read(tx).await?;
+        let mut found = Found { tasks: Vec::new(), wanted, stops: &stops, by_partition: BTreeMap::new() };
         let asked = params! { running: TaskState::Running.code(), now: tx.now(), limit: EXPIRED_MAX };
         for row in tx.rows("ing_task", EXPIRED, asked).await? {
             let one = Candidate::read(&row)?;
-            if !is_stopped(&stopped, &one.partition) && self.runs(tx, one.plan).await? {
+            if self.runs(tx, one.plan).await? {
                 found.offer(one);
             }
         }
         let mut groups = self.groups(tx, false).await?;
         for known in [true, false] {
             let before = found.tasks.len();
-            groups.retain(|group| {
-                found.wants(&group.partition, TaskState::Queued) && !is_stopped(&stopped, &group.partition)
-            });
+            groups.retain(|group| found.wants(&group.partition, TaskState::Queued));
             self.take_turns(tx, &groups, &mut found).await?;
             if !known || found.tasks.len() > before || found.left() == 0 {
                 break;
@@ -166,11 +173,11 @@ impl Queue {
     }
 
     async fn due(&self, tx: &mut Tx, group: &Group, limit: u32, held: &[Candidate]) -> Result<Vec<Candidate>, DbError> {
-        let mut asked = group.partition_params();
+        let mut asked = group.params();
         // Those already chosen are still queued; they are asked for again and left out.
         let again = held.iter().filter(|one| one.partition == group.partition).count();
         let limit = limit.saturating_add(u32::try_from(again).unwrap_or(u32::MAX));
-        asked.extend(params! { priority: group.priority, now: tx.now(), limit: limit });
+        asked.extend(params! { now: tx.now(), limit: limit });
         let mut skipped: Vec<Value> = self.known(|known| known.too_new.iter().map(|id| (*id).into()).collect());
         if skipped.is_empty() {
             skipped.push(0i64.into());
@@ -236,27 +243,36 @@ impl Queue {
     }
 
     /// When the next task is due or the next lease runs out.
-    pub async fn next_due(&self, tx: &mut Tx, only: &str) -> Result<Option<Timestamp>, DbError> {
-        let stopped = stopped(tx).await?;
-        let wanted = |partition: &Partition| {
-            (only.is_empty() || partition.provenance == only) && !is_stopped(&stopped, partition)
+    pub async fn next_due(&self, tx: &mut Tx, only: &Only) -> Result<Option<Timestamp>, DbError> {
+        let stops = Stops::read(tx).await?;
+        let wanted = |partition: &Partition| only.wants(partition);
+        // What a circuit bars is due when somebody may probe.
+        let due = |partition: &Partition, at: Timestamp| match stops.passage(partition) {
+            Some(Passage::Barred { until }) => Some(at.max(until)),
+            Some(_) => Some(at),
+            None => None,
         };
         let mut times = Vec::new();
         for group in self.groups(tx, true).await?.iter().filter(|group| wanted(&group.partition)) {
-            let mut asked = group.partition_params();
-            asked.extend(params! { priority: group.priority });
-            if let Some(row) = tx.row("ing_task", NEXT_QUEUED, asked).await? {
-                times.extend(row.opt_time("due_at")?);
+            if let Some(row) = tx.row("ing_task", NEXT_QUEUED, group.params()).await? {
+                times.extend(row.opt_time("due_at")?.and_then(|at| due(&group.partition, at)));
             }
         }
         let asked = params! { running: TaskState::Running.code(), limit: EXPIRED_MAX };
         for row in tx.rows("ing_task", LEASES, asked).await? {
-            let (provenance, endpoint) = (row.string("provenance_code")?, row.string("endpoint_name")?);
-            if wanted(&Partition { provenance, endpoint, operation: String::new() }) {
-                // A lease is over only after its last microsecond.
-                times.push(row.time("due_at")?.plus(Span::from_micros(1)));
-                break;
+            let partition = partition(&row)?;
+            // A lease is over only after its last microsecond.
+            let over = row.time("due_at")?.plus(Span::from_micros(1));
+            if let Some(at) = due(&partition, over).filter(|_| wanted(&partition)) {
+                times.push(at);
+                if at == over {
+                    break;
+                }
             }
+        }
+        // What has no task yet gets one from a planner; nobody knows when.
+        for plan in partial_in(tx).await?.iter().filter(|plan| wanted(&plan.partition)) {
+            times.extend(due(&plan.partition, tx.now().plus(LATER)));
         }
         Ok(times.into_iter().min().map(|due_at| due_at.max(tx.now())))
     }
@@ -266,6 +282,7 @@ impl Queue {
 struct Found<'a> {
     tasks: Vec<Candidate>,
     wanted: &'a Wanted<'a>,
+    stops: &'a Stops,
     by_partition: BTreeMap<Partition, u32>,
 }
 
@@ -277,16 +294,26 @@ impl Found<'_> {
     /// How many more tasks in this state of this partition.
     fn room(&self, partition: &Partition, state: TaskState) -> u32 {
         let taken = self.by_partition.get(partition).copied().unwrap_or(0);
-        (self.wanted.room)(partition, state).saturating_sub(taken).min(self.left())
+        let room = (self.wanted.room)(partition, state).saturating_sub(taken).min(self.left());
+        match self.stops.passage(partition) {
+            Some(Passage::Free) => room,
+            Some(Passage::Probe) => room.min(u32::from(!self.has_probe(partition))),
+            Some(Passage::Barred { .. }) | None => 0,
+        }
+    }
+
+    fn has_probe(&self, partition: &Partition) -> bool {
+        self.tasks.iter().any(|task| task.site() == stops::site(partition))
     }
 
     fn wants(&self, partition: &Partition, state: TaskState) -> bool {
-        (self.wanted.only.is_empty() || self.wanted.only == partition.provenance) && self.room(partition, state) > 0
+        self.wanted.only.wants(partition) && self.room(partition, state) > 0
     }
 
-    fn offer(&mut self, one: Candidate) {
+    fn offer(&mut self, mut one: Candidate) {
         if self.wants(&one.partition, one.state) {
             *self.by_partition.entry(one.partition.clone()).or_default() += 1;
+            one.probe = self.stops.probe(&one.partition);
             self.tasks.push(one);
         }
     }
@@ -302,8 +329,9 @@ impl Group {
         (&self.partition, self.priority)
     }
 
-    fn partition_params(&self) -> Vec<(&'static str, Value)> {
+    pub fn params(&self) -> Vec<(&'static str, Value)> {
         params! {
+            priority: self.priority,
             queued: TaskState::Queued.code(),
             provenance: &self.partition.provenance,
             endpoint: &self.partition.endpoint,
@@ -312,21 +340,8 @@ impl Group {
     }
 }
 
-/// (provenance, endpoint) that nobody may claim from; an empty endpoint stands for all.
-async fn stopped(tx: &mut Tx) -> Result<Vec<(String, String)>, DbError> {
-    let rows = tx.rows("ing_source_control", STOPPED, params! {}).await?;
-    rows.iter().map(|row| Ok((row.string("provenance_code")?, row.string("endpoint_name")?))).collect()
-}
-
-fn is_stopped(stopped: &[(String, String)], partition: &Partition) -> bool {
-    let of = |(provenance, endpoint): &(String, String)| {
-        *provenance == partition.provenance && (endpoint.is_empty() || *endpoint == partition.endpoint)
-    };
-    stopped.iter().any(of)
-}
-
 /// Every group, one after the other.
-async fn read_groups(tx: &mut Tx) -> Result<Vec<Group>, DbError> {
+pub(crate) async fn read_groups(tx: &mut Tx) -> Result<Vec<Group>, DbError> {
     let mut groups: Vec<Group> = Vec::new();
     loop {
         let later = tx.rows("ing_task", NEXT_GROUP, after(groups.last())).await?;

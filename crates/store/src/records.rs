@@ -1,46 +1,47 @@
 //! The records of a page: read what is there, decide by the one rule of the core, write what changed.
 //!
 //! Rows are read under the write lock and compared in Rust, never by what an upsert says it touched (INV-15). Each
-//! change gets its version number and exactly one outbox row.
+//! change gets its version number and exactly one outbox row (`told.rs`). What keeps the content and changes the deletion
+//! mark or the fields is in `mark.rs` and `refit.rs`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
-use patra_core::outbox::shard_of;
-use patra_core::planted::{Defect, planted};
 use patra_core::ports::{Counts, Lease};
-use patra_core::record::{ChangeKind, DeclaredVersion, Merge, NewRecord, StoredRecord, VersionKey, event_id, merge};
+use patra_core::record::{DeclaredVersion, Merge, NewRecord, StoredRecord, VersionKey, decide};
+use patra_core::refit::Policy;
+use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
 
 use crate::db::Tx;
 use crate::error::DbError;
+use crate::mark::{Mark, Marking, mark};
+use crate::refit::refit_records;
 use crate::store::Inner;
+use crate::told::{Told, tell};
 use crate::value::{Row, Value, params};
 
 pub(crate) const READ_RECORDS: &str = "-- record.read
     SELECT id, provider_id, version_no, effective_at, declared_version, fetched_at, content_hash, mapping_version,
-        deleted
+        mapping_hash, deleted, gone_at
       FROM ing_record
      WHERE {one_of:ing_record;provider_id;provenance_code = :provenance AND endpoint_name = :entity}
      {for_update}";
 const INSERT_RECORDS: &str = "-- record.insert
     INSERT INTO ing_record (id, provenance_code, endpoint_name, provider_id, version_no, updated_at, effective_at,
         declared_version, fetched_at, content_hash, mapping_version, mapping_hash, expr_hash, deleted, fields, payload,
-        plan_id, task_id, run_id, batch_id, first_seen_at, changed_at, checked_at)
-    VALUES {rows:23}";
+        plan_id, task_id, run_id, batch_id, first_seen_at, changed_at, checked_at, gone_at, merged_into, fields_hash)
+    VALUES {rows:26}";
 /// The rows are there and held; the columns are those of [`INSERT_RECORDS`].
 const WRITE_RECORDS: &str = "-- record.write
     INSERT INTO ing_record (id, provenance_code, endpoint_name, provider_id, version_no, updated_at, effective_at,
         declared_version, fetched_at, content_hash, mapping_version, mapping_hash, expr_hash, deleted, fields, payload,
-        plan_id, task_id, run_id, batch_id, first_seen_at, changed_at, checked_at)
-    VALUES {rows:23}
-    {upsert:provenance_code, endpoint_name, provider_id;version_no, updated_at, effective_at, declared_version, fetched_at, content_hash, mapping_version, mapping_hash, expr_hash, deleted, fields, payload, plan_id, task_id, run_id, batch_id, changed_at, checked_at}";
-const WRITE_OUTBOX: &str = "-- outbox.insert
-    INSERT INTO ing_outbox (id, record_id, version_no, event_id, provenance_code, endpoint_name, provider_id,
-        change_code, updated_at, content_hash, fields, batch_id, status_code, created_at, shard_no)
-    VALUES {rows:15}";
+        plan_id, task_id, run_id, batch_id, first_seen_at, changed_at, checked_at, gone_at, merged_into, fields_hash)
+    VALUES {rows:26}
+    {upsert:provenance_code, endpoint_name, provider_id;version_no, updated_at, effective_at, declared_version, fetched_at, content_hash, mapping_version, mapping_hash, expr_hash, deleted, fields, payload, plan_id, task_id, run_id, batch_id, changed_at, checked_at, gone_at, merged_into, fields_hash}";
+const COLUMNS: usize = 26;
 pub(crate) const CHECK_RECORDS: &str = "-- record.check
     UPDATE ing_record SET checked_at = :now WHERE id IN ({list})";
 pub(crate) const RAISE_FETCHED: &str = "-- record.raise_fetched
@@ -59,13 +60,16 @@ pub(crate) struct PageOwner<'a> {
     pub entity: Arc<str>,
     pub expr_hash: Arc<str>,
     pub mapping_hash: Hash32,
+    pub operation: Operation,
+    pub policy: Policy,
     pub now: Timestamp,
 }
 
-struct Known {
+pub(crate) struct Known {
     id: Id,
     version_no: i64,
-    stored: StoredRecord,
+    mapping_hash: Hash32,
+    pub stored: StoredRecord,
 }
 
 /// A record to be written, with its row id and new version number.
@@ -73,47 +77,109 @@ struct Change<'a> {
     id: Id,
     version_no: i64,
     record: &'a NewRecord,
+    /// The record stays gone.
+    gone_at: Option<Timestamp>,
 }
 
-/// Stores the greatest version of each record. `records` are sorted and without repetition.
-pub(crate) async fn store_records(
+impl Change<'_> {
+    fn deleted(&self) -> bool {
+        self.record.deleted || self.gone_at.is_some()
+    }
+}
+
+/// What became of the records of a page.
+#[derive(Default)]
+pub(crate) struct Kept<'a> {
+    pub counts: Counts,
+    /// Stored as new versions.
+    pub changed: Vec<&'a NewRecord>,
+}
+
+/// Keeps of each record what the policy says. `records` are sorted and without repetition.
+pub(crate) async fn store_records<'a>(
     tx: &mut Tx,
     store: &Inner,
     owner: &PageOwner<'_>,
-    records: &[NewRecord],
-) -> Result<Counts, DbError> {
+    records: &'a [NewRecord],
+) -> Result<Kept<'a>, DbError> {
     store.fail.hit("t1.read")?;
     let known = read_known(tx, owner, records).await?;
-    let mut counts = Counts::default();
-    let mut changes = Vec::with_capacity(records.len());
-    let mut unchanged = Vec::new();
+    let mut sorted = Sorted::default();
     for record in records {
-        let known = known.get(record.provider_id.as_str());
-        match (merge(known.map(|known| &known.stored), record), known) {
-            (Merge::Insert, _) | (Merge::Update, None) => {
-                counts.inserted += 1;
-                changes.push(Change { id: store.ids.next(), version_no: 1, record });
-            }
-            (Merge::Update, Some(known)) => {
-                counts.updated += 1;
-                changes.push(Change { id: known.id, version_no: known.version_no + 1, record });
-            }
-            (Merge::Unchanged, Some(known)) => {
-                counts.unchanged += 1;
-                unchanged.push((known, record));
-            }
-            (Merge::Unchanged | Merge::Stale, _) => counts.stale += 1,
-        }
+        sorted.take(store, owner, known.get(record.provider_id.as_str()), record);
     }
     store.fail.hit("t1.records")?;
-    let (new, known): (Vec<&Change<'_>>, Vec<&Change<'_>>) = changes.iter().partition(|change| change.version_no == 1);
+    let changes = &sorted.changes;
+    let (new, old): (Vec<&Change<'_>>, Vec<&Change<'_>>) = changes.iter().partition(|change| change.version_no == 1);
     // Two pages may bring the same new record at once: the second insert fails, and its page is tried again whole.
     write_records(tx, INSERT_RECORDS, owner, &new).await?;
-    write_records(tx, WRITE_RECORDS, owner, &known).await?;
-    raise_unchanged(tx, owner.now, &unchanged).await?;
+    write_records(tx, WRITE_RECORDS, owner, &old).await?;
+    raise_unchanged(tx, owner.now, &sorted.unchanged).await?;
     store.fail.hit("t1.outbox")?;
-    write_outbox(tx, store, owner, &changes).await?;
-    Ok(counts)
+    let told: Vec<Told<'_>> = changes.iter().map(told_of).collect();
+    tell(tx, store, owner, &told).await?;
+    let mut counts = sorted.counts;
+    let marked = mark(tx, store, owner, &sorted.marks).await?;
+    counts.updated += marked;
+    counts.unchanged += sorted.marks.len() as u64 - marked;
+    let refitted = refit_records(tx, store, owner, &sorted.refit).await?;
+    counts.updated += refitted;
+    counts.unchanged += sorted.refit.len() as u64 - refitted;
+    Ok(Kept { counts, changed: sorted.changes.iter().map(|change| change.record).collect() })
+}
+
+/// The records of a page by what is to be done with them.
+#[derive(Default)]
+struct Sorted<'k, 'a> {
+    counts: Counts,
+    changes: Vec<Change<'a>>,
+    unchanged: Vec<(&'k Known, &'a NewRecord)>,
+    marks: Vec<Mark<'a>>,
+    refit: Vec<&'a NewRecord>,
+}
+
+impl<'k, 'a> Sorted<'k, 'a> {
+    fn take(&mut self, store: &Inner, owner: &PageOwner<'_>, known: Option<&'k Known>, record: &'a NewRecord) {
+        let remapped = known.is_some_and(|known| known.mapping_hash != owner.mapping_hash);
+        let merge = decide(owner.policy, known.map(|known| &known.stored), record, remapped);
+        let Some(known) = known else {
+            self.counts.inserted += 1;
+            self.changes.push(Change { id: store.ids.next(), version_no: 1, record, gone_at: None });
+            return;
+        };
+        let name = record.provider_id.as_str();
+        match merge {
+            Merge::Insert | Merge::Update | Merge::UpdateGone => {
+                let gone_at = known.stored.gone_at.filter(|_| merge == Merge::UpdateGone);
+                self.counts.updated += 1;
+                self.changes.push(Change { id: known.id, version_no: known.version_no + 1, record, gone_at });
+            }
+            Merge::Unchanged => {
+                self.counts.unchanged += 1;
+                self.unchanged.push((known, record));
+            }
+            Merge::Stale => self.counts.stale += 1,
+            Merge::Revive => self.marks.push(Mark { provider_id: name, what: Marking::Alive }),
+            Merge::Bury => {
+                let what = Marking::Gone { at: record.key.fetched_at, into: record.merged_into.as_deref() };
+                self.marks.push(Mark { provider_id: name, what });
+            }
+            Merge::Refit => self.refit.push(record),
+        }
+    }
+}
+
+fn told_of<'a>(change: &'a Change<'a>) -> Told<'a> {
+    Told {
+        record: change.id,
+        version_no: change.version_no,
+        provider_id: &change.record.provider_id,
+        deleted: change.deleted(),
+        updated_at: change.record.updated_at,
+        content_hash: change.record.key.content_hash,
+        fields: &change.record.fields,
+        merged_into: change.record.merged_into.as_deref(),
+    }
 }
 
 async fn read_known(
@@ -131,7 +197,7 @@ async fn read_known(
     Ok(known)
 }
 
-fn known_of(row: &Row) -> Result<Known, DbError> {
+pub(crate) fn known_of(row: &Row) -> Result<Known, DbError> {
     let key = VersionKey {
         effective_at: row.opt_time("effective_at")?,
         version: row.opt_text("declared_version")?.map(DeclaredVersion::parse),
@@ -139,8 +205,10 @@ fn known_of(row: &Row) -> Result<Known, DbError> {
         content_hash: row.hash("content_hash")?,
         mapping_version: row.int("mapping_version")?,
     };
-    let stored = StoredRecord { key, deleted: row.int("deleted")? != 0 };
-    Ok(Known { id: row.id("id")?, version_no: row.int("version_no")?, stored })
+    let deleted = row.int("deleted")? != 0;
+    // The release before brings a record back without clearing when it was gone.
+    let stored = StoredRecord { key, deleted, gone_at: row.opt_time("gone_at")?.filter(|_| deleted) };
+    Ok(Known { id: row.id("id")?, version_no: row.int("version_no")?, mapping_hash: row.hash("mapping_hash")?, stored })
 }
 
 async fn write_records(
@@ -149,8 +217,9 @@ async fn write_records(
     owner: &PageOwner<'_>,
     changes: &[&Change<'_>],
 ) -> Result<(), DbError> {
-    let mut rows: Vec<Value> = Vec::with_capacity(changes.len() * 23);
-    for Change { id, version_no, record } in changes.iter().copied() {
+    let mut rows: Vec<Value> = Vec::with_capacity(changes.len() * COLUMNS);
+    for change in changes.iter().copied() {
+        let Change { id, version_no, record, gone_at } = change;
         let key = &record.key;
         rows.extend([
             (*id).into(),
@@ -166,7 +235,7 @@ async fn write_records(
             key.mapping_version.into(),
             owner.mapping_hash.into(),
             owner.expr_hash.clone().into(),
-            record.deleted.into(),
+            change.deleted().into(),
             record.fields.as_str().into(),
             (&record.payload).into(),
             owner.lease.plan.into(),
@@ -176,9 +245,12 @@ async fn write_records(
             owner.now.into(),
             owner.now.into(),
             owner.now.into(),
+            (*gone_at).into(),
+            record.merged_into.as_deref().into(),
+            Value::Null,
         ]);
     }
-    tx.execute_rows(text, 23, rows).await?;
+    tx.execute_rows(text, COLUMNS, rows).await?;
     Ok(())
 }
 
@@ -210,46 +282,5 @@ async fn raise_unchanged(tx: &mut Tx, now: Timestamp, unchanged: &[(&Known, &New
         let raised = params! { fetched_at: fetched_at, mapping_version: mapping_version, now: now };
         tx.execute_list(RAISE_FETCHED, raised, &ids).await?;
     }
-    Ok(())
-}
-
-fn change_id(store: &Inner, owner: &PageOwner<'_>, version_no: i64, record: &NewRecord) -> Hash32 {
-    if planted(Defect::EventIdDrawn) {
-        return Hash32::of(&store.ids.next().0.to_be_bytes());
-    }
-    event_id(&owner.provenance, &owner.entity, &record.provider_id, version_no, record)
-}
-
-async fn write_outbox(
-    tx: &mut Tx,
-    store: &Inner,
-    owner: &PageOwner<'_>,
-    changes: &[Change<'_>],
-) -> Result<(), DbError> {
-    let pending: Arc<str> = "PENDING".into();
-    let mut rows: Vec<Value> = Vec::with_capacity(changes.len() * 15);
-    for Change { id, version_no, record } in changes {
-        if *version_no > 1 && planted(Defect::EventLost) {
-            continue;
-        }
-        rows.extend([
-            store.ids.next().into(),
-            (*id).into(),
-            (*version_no).into(),
-            change_id(store, owner, *version_no, record).into(),
-            owner.provenance.clone().into(),
-            owner.entity.clone().into(),
-            record.provider_id.as_str().into(),
-            ChangeKind::of(*version_no, record.deleted).code().into(),
-            record.updated_at.into(),
-            record.key.content_hash.into(),
-            record.fields.as_str().into(),
-            owner.batch.into(),
-            pending.clone().into(),
-            owner.now.into(),
-            shard_of(&owner.provenance, &owner.entity, &record.provider_id).into(),
-        ]);
-    }
-    tx.execute_rows(WRITE_OUTBOX, 15, rows).await?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
 use patra_core::page::Part;
-use patra_core::ports::{Lease, LedgerError, NewSlice, OpenBatch, Phase};
+use patra_core::ports::{Lease, LedgerError, NewSlice, NewTask, OpenBatch, Phase};
 use patra_core::spec::snapshot::{NamespaceScope, Operation};
 use patra_core::states::{BatchEvent, BatchState, RunEvent, RunState, SliceEvent, SliceState, TaskState};
 use patra_core::time::Timestamp;
@@ -17,15 +17,15 @@ use crate::value::{Row, Value, params};
 const INSERT_SLICES: &str = "-- slice.insert
     INSERT INTO ing_plan_slice (id, plan_id, parent_slice_id, provenance_code, endpoint_name, operation_code,
         namespace_hash, slice_no, slice_signature_hash, slice_spec, expr_hash, expr_snapshot, window_from, window_to,
-        part, status_code, created_at, updated_at)
-    VALUES {rows:18}";
+        part, status_code, held_task, created_at, updated_at)
+    VALUES {rows:19}";
 const END_BORN: &str = "-- slice.end_born
     UPDATE ing_plan_slice SET reason = :reason, read_at = :read_at WHERE id = :slice";
 const INSERT_TASKS: &str = "-- task.insert
     INSERT INTO ing_task (id, schedule_instance_id, plan_id, slice_id, provenance_code, endpoint_name, operation_code,
         credential_id, params, first_token, idempotent_key, expr_hash, priority, status_code, scheduled_at,
-        created_at, updated_at)
-    VALUES {rows:17}";
+        expected_requests, created_at, updated_at)
+    VALUES {rows:18}";
 const INSERT_BATCH: &str = "-- batch.open
     INSERT INTO ing_task_run_batch (id, run_id, task_id, slice_id, plan_id, expr_hash, provenance_code, endpoint_name,
         operation_code, lease_epoch, batch_no, phase, pass_no, seq_no, before_token, before_token_hash,
@@ -39,6 +39,11 @@ pub(crate) const END_RUN: &str = "-- run.end
     UPDATE ing_task_run SET status_code = :status, reason = :reason, error = :error, finished_at = :now,
         updated_at = :now
      WHERE id = :run AND status_code = :running";
+
+const SLICE_COLUMNS: usize = 19;
+/// Where `held_task` stands among them.
+const HELD_TASK: usize = 16;
+const TASK_COLUMNS: usize = 18;
 
 /// What slices, tasks and batches repeat of their plan, so that every row can be found by its source.
 #[derive(Clone, Debug)]
@@ -61,9 +66,37 @@ pub(crate) async fn insert_slices(
 ) -> Result<(), DbError> {
     let state = SliceState::Pending.on(SliceEvent::Dispatched)?;
     let rows = slices.iter().flat_map(|slice| slice_row(lineage, parent, slice, state, now)).collect();
-    tx.execute_rows(INSERT_SLICES, 18, rows).await?;
-    let rows = slices.iter().flat_map(|slice| task_row(lineage, slice, now)).collect();
-    tx.execute_rows(INSERT_TASKS, 17, rows).await?;
+    tx.execute_rows(INSERT_SLICES, SLICE_COLUMNS, rows).await?;
+    insert_tasks(tx, lineage, slices.iter().map(|slice| (slice.expr_hash.to_string(), slice.id, &slice.task)), now)
+        .await
+}
+
+/// Slices stay PENDING and keep the tasks they are going to have.
+pub(crate) async fn insert_waiting(
+    tx: &mut Tx,
+    lineage: &Lineage,
+    slices: &[NewSlice],
+    now: Timestamp,
+) -> Result<(), DbError> {
+    let mut rows = Vec::new();
+    for slice in slices {
+        let mut row = slice_row(lineage, None, slice, SliceState::Pending, now);
+        row[HELD_TASK] = serde_json::to_string(&slice.task).map_err(|error| DbError::Data(error.to_string()))?.into();
+        rows.extend(row);
+    }
+    tx.execute_rows(INSERT_SLICES, SLICE_COLUMNS, rows).await?;
+    Ok(())
+}
+
+/// QUEUED tasks of slices, each with the expression of its slice.
+pub(crate) async fn insert_tasks<'a>(
+    tx: &mut Tx,
+    lineage: &Lineage,
+    tasks: impl Iterator<Item = (String, Id, &'a NewTask)>,
+    now: Timestamp,
+) -> Result<(), DbError> {
+    let rows = tasks.flat_map(|(expr_hash, slice, task)| task_row(lineage, slice, expr_hash, task, now)).collect();
+    tx.execute_rows(INSERT_TASKS, TASK_COLUMNS, rows).await?;
     Ok(())
 }
 
@@ -85,7 +118,7 @@ pub(crate) async fn insert_ended(
 ) -> Result<(), DbError> {
     let state = SliceState::Pending.on(end.event)?;
     let row = slice_row(lineage, Some(parent), slice, state, now);
-    tx.execute_rows(INSERT_SLICES, 18, row.into()).await?;
+    tx.execute_rows(INSERT_SLICES, SLICE_COLUMNS, row.into()).await?;
     let ended = params! { reason: end.reason, read_at: end.read_at, slice: slice.id };
     tx.execute(END_BORN, ended).await?;
     Ok(())
@@ -97,7 +130,7 @@ fn slice_row(
     slice: &NewSlice,
     state: SliceState,
     now: Timestamp,
-) -> [Value; 18] {
+) -> [Value; SLICE_COLUMNS] {
     [
         slice.id.into(),
         lineage.plan.into(),
@@ -115,18 +148,18 @@ fn slice_row(
         slice.window.to().into(),
         part_value(slice.part.as_ref()),
         state.code().into(),
+        Value::Null,
         now.into(),
         now.into(),
     ]
 }
 
-fn task_row(lineage: &Lineage, slice: &NewSlice, now: Timestamp) -> [Value; 17] {
-    let task = &slice.task;
+fn task_row(lineage: &Lineage, slice: Id, expr_hash: String, task: &NewTask, now: Timestamp) -> [Value; TASK_COLUMNS] {
     [
         task.id.into(),
         lineage.instance.into(),
         lineage.plan.into(),
-        slice.id.into(),
+        slice.into(),
         lineage.provenance.clone().into(),
         lineage.endpoint.clone().into(),
         lineage.operation.clone().into(),
@@ -134,11 +167,12 @@ fn task_row(lineage: &Lineage, slice: &NewSlice, now: Timestamp) -> [Value; 17] 
         (&task.params).into(),
         task.first_token.as_str().into(),
         task.idempotent_key.into(),
-        slice.expr_hash.to_string().into(),
+        expr_hash.into(),
         // The claim asks for each of the nine priorities in turn.
         task.priority.clamp(1, 9).into(),
         TaskState::Queued.code().into(),
         task.scheduled_at.into(),
+        task.expected_requests.into(),
         now.into(),
         now.into(),
     ]
@@ -150,7 +184,7 @@ pub(crate) struct BatchOwner {
     pub expr_hash: String,
     pub provenance: String,
     pub endpoint: String,
-    pub operation: String,
+    pub operation: Operation,
 }
 
 impl BatchOwner {
@@ -159,7 +193,7 @@ impl BatchOwner {
             expr_hash: row.string("expr_hash")?,
             provenance: row.string("provenance_code")?,
             endpoint: row.string("endpoint_name")?,
-            operation: row.string("operation_code")?,
+            operation: row.code("operation_code", operation_from)?,
         })
     }
 }
@@ -181,7 +215,7 @@ pub(crate) async fn open_batch(
         expr_hash: &owner.expr_hash,
         provenance: &owner.provenance,
         endpoint: &owner.endpoint,
-        operation: &owner.operation,
+        operation: owner.operation.code(),
         epoch: lease.epoch,
         batch_no: batch.batch_no,
         phase: batch.phase.code(),

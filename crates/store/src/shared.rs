@@ -12,8 +12,8 @@ use crate::error::DbError;
 use crate::store::Inner;
 use crate::value::params;
 
-const LOCK: &str = "-- cursor.lock_shared
-    UPDATE ing_cursor SET updated_at = :now WHERE namespace_hash = :namespace";
+pub(crate) const LOCK: &str = "-- cursor.hold
+    SELECT id FROM ing_cursor WHERE namespace_hash = :namespace {for_update}";
 /// One for each way in which the endpoint was ever asked.
 pub(crate) const OF_ENDPOINT: &str = "-- cursor.of_endpoint
     SELECT id, normalized_instant FROM ing_cursor
@@ -22,8 +22,7 @@ pub(crate) const OF_ENDPOINT: &str = "-- cursor.of_endpoint
 
 pub(crate) async fn lock(tx: &mut Tx, walk: &Walk) -> Result<(), DbError> {
     if !walk.shares.is_empty() {
-        let now = tx.now();
-        tx.execute(LOCK, params! { namespace: walk.namespace.shared().hash(), now: now }).await?;
+        tx.row("ing_cursor", LOCK, params! { namespace: walk.namespace.shared().hash() }).await?;
     }
     Ok(())
 }

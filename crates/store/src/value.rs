@@ -177,6 +177,13 @@ impl Row {
         Ok(Hash32::from_bytes(bytes))
     }
 
+    pub fn opt_hash(&self, column: &str) -> Result<Option<Hash32>, LedgerError> {
+        match self.get(column)? {
+            Value::Null => Ok(None),
+            _ => self.hash(column).map(Some),
+        }
+    }
+
     pub fn uuid(&self, column: &str) -> Result<Uuid, LedgerError> {
         Uuid::from_slice(self.bytes(column)?).map_err(|_| self.corrupt(column, "16 bytes were expected"))
     }

@@ -5,7 +5,10 @@
 
 pub mod clocks;
 pub mod lab;
+pub mod lives;
+pub mod moving;
 pub mod simulation;
 pub mod strike;
 pub mod sweep;
 pub mod template;
+pub mod together;

@@ -83,6 +83,16 @@ pub fn run(seed: u64) -> LabResult<Report> {
 
 /// Runs with given options; the database, the truth and the request log are kept in `keep`.
 pub fn run_with(options: Options, keep: Option<std::path::PathBuf>) -> LabResult<Report> {
+    let mut run = begun(options)?;
+    run.safety()?;
+    run.progress()?;
+    if let Some(folder) = keep {
+        run.lab.keep(&folder)?;
+    }
+    run.report()
+}
+
+fn begun(options: Options) -> LabResult<Run> {
     let folder = template::scratch()?;
     let liar = Liar::new(options.seed, options.lies, options.lie_scale);
     let mut plan = options.lab_plan(template::database(&folder));
@@ -92,17 +102,29 @@ pub fn run_with(options: Options, keep: Option<std::path::PathBuf>) -> LabResult
     let dice = Arc::new(Dice::new(options.seed, options.strike_one_in, time.clone(), LEASE.times(2)));
     let lab = Lab::open_on(plan, time, Failpoints::with(dice.clone()), Arc::new(Silent))?;
     let rng = Rng::for_parts(options.seed, &[0x52]);
-    let mut run = Run { lab, rng, options, dice, liar, kills: 0, crashes: 0, turns: 0 };
+    Ok(Run { lab, folder, rng, options, dice, liar, kills: 0, crashes: 0, turns: 0 })
+}
+
+/// The laboratory as a storm leaves it, and its folder: nothing is mended, and much may be owed.
+pub fn stormed(options: Options) -> LabResult<(Lab, tempfile::TempDir)> {
+    stormed_after(options, |_| Ok(()))
+}
+
+/// As [`stormed`], in a laboratory that was prepared for it.
+pub fn stormed_after(
+    options: Options,
+    prepare: impl FnOnce(&Lab) -> LabResult<()>,
+) -> LabResult<(Lab, tempfile::TempDir)> {
+    let mut run = begun(options)?;
+    prepare(&run.lab)?;
     run.safety()?;
-    run.progress()?;
-    if let Some(folder) = keep {
-        run.lab.keep(&folder)?;
-    }
-    run.report()
+    Ok((run.lab, run.folder))
 }
 
 struct Run {
     lab: Lab,
+    /// Where the database lies, as long as anyone looks at it.
+    folder: tempfile::TempDir,
     rng: Rng,
     options: Options,
     dice: Arc<Dice>,

@@ -2,7 +2,7 @@
 //!
 //! One small scenario reaches all failpoints: two-phase details with an id that is refused (bisection), windows over
 //! the cap (splits), a cursor that cannot be asked twice (new passes), SIGTERM in the middle (releases), an operator
-//! who cancels a task.
+//! who cancels a task, plans that wait for the queue to fall (dispatches).
 
 use std::sync::Arc;
 
@@ -72,6 +72,7 @@ fn plan(database: std::path::PathBuf) -> LabPlan {
     plan.history = HISTORY;
     plan.workers = 2;
     plan.settings = Settings { lease_ttl: LEASE, poll: Span::from_seconds(3), ..Settings::default() };
+    plan.settings.thresholds.stock_max = 2;
     plan.mutate_every = 5;
     plan.scenarios = vec!["PM-11".into(), "CR-1".into()];
     plan.caps = vec![(Source::PubMed, 12), (Source::Doaj, 12)];

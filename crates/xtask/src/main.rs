@@ -23,6 +23,10 @@ struct Cli {
 enum Command {
     /// Format, lints, sizes, tests and documentation: everything `.ci/run` asks for
     Test(check::TestArgs),
+    /// What every shipped definition reads out of every recorded answer, as a table
+    Catalogue,
+    /// Exported files in the real DuckDB and pandas, which are installed beside this program
+    Readers,
     /// Start the servers of the tests and say where they are, until a line is entered
     Servers,
     /// Records per second, share of a bare bulk upsert, cost of a page on a large ledger
@@ -34,6 +38,8 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Test(args) => check::run(&args),
+        Command::Catalogue => check::catalogue(),
+        Command::Readers => proofs::readers(),
         Command::Servers => servers::keep(),
         Command::Bench(args) => proofs::bench(&args),
         Command::Torture(args) => proofs::torture(&args),

@@ -86,6 +86,7 @@ async fn triggers(desk: &Desk, address: &str, now: Timestamp) -> Result<Vec<Trig
         let args = TriggerArgs {
             endpoint: None,
             query: None,
+            native_query: None,
             since: Some(now.minus(HISTORY).minus(BEFORE)),
             until: Some(now),
             base_url: Some(format!("http://{address}/{}", source.name())),
@@ -111,7 +112,7 @@ async fn source_worked_off(desk: &Desk, trigger: &Trigger, progress: &Progress) 
     for _ in 0..PLANS_MAX {
         let plan = match desk.planner().plan(trigger).await? {
             Planned::NothingOwed => return Ok(()),
-            Planned::Live { plan } => plan,
+            Planned::Live { plan } | Planned::Before { plan } => plan,
             Planned::Created { plan, window, slices, .. } => {
                 progress.say(&format!("{source}: {slices} slices over {window}"));
                 plan

@@ -1,8 +1,13 @@
 //! One file per command.
 
+pub mod backfill;
+pub mod certify;
+pub mod certify_html;
+pub mod cursor;
 pub mod demo;
 pub mod demo_fleet;
 pub mod doctor;
+pub mod export;
 pub mod gate;
 pub mod harvest;
 pub mod init;
@@ -10,11 +15,20 @@ pub mod migrate;
 pub mod nouns;
 pub mod operator;
 pub mod outbox;
+pub mod quarantine;
+pub mod query;
 pub mod registry;
 pub mod relay;
+pub mod remap;
+pub mod replay;
+pub mod rework;
 pub mod roles;
+pub mod schedule;
 pub mod shell;
 pub mod sim;
 pub mod source;
+pub mod source_test;
 pub mod spec;
 pub mod status;
+pub mod update;
+pub mod why;

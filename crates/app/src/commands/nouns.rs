@@ -59,7 +59,7 @@ fn show(global: &Global, row: Shown) -> Result<(), Failure> {
     Ok(())
 }
 
-fn filter(args: &ListArgs) -> Result<ListFilter, Failure> {
+pub fn filter(args: &ListArgs) -> Result<ListFilter, Failure> {
     Ok(ListFilter {
         provenance: args.source.clone(),
         status: args.status.as_ref().map(|status| status.to_ascii_uppercase()),
@@ -68,6 +68,7 @@ fn filter(args: &ListArgs) -> Result<ListFilter, Failure> {
         task: id("--task", args.task.as_deref())?,
         run: id("--run", args.run.as_deref())?,
         limit: args.limit,
+        namespace: None,
         before_id: id("--before", args.before.as_deref())?,
     })
 }
@@ -78,7 +79,7 @@ fn id(option: &str, text: Option<&str>) -> Result<Option<Id>, Failure> {
 }
 
 /// What a person sees of a row in a list; `show` and `--json` have everything.
-fn columns(noun: Noun) -> Vec<&'static str> {
+pub fn columns(noun: Noun) -> Vec<&'static str> {
     let names = match noun {
         Noun::Plan => {
             "id provenance_code operation_code window_from window_to slice_count open_slice_count status_code created_at"
@@ -96,7 +97,12 @@ fn columns(noun: Noun) -> Vec<&'static str> {
         Noun::MissingId => "id provenance_code provider_id sightings next_try_at status_code",
         Noun::Instance => "id provenance_code operation_code triggered_at record_remarks",
         Noun::Outbox => "id provenance_code provider_id version_no change_code status_code created_at",
-        Noun::SourceControl => "id provenance_code endpoint_name paused fuse_blown reason actor",
+        Noun::Signal => "id provenance_code endpoint_name provider_id kind_code reason status_code created_at",
+        Noun::SourceControl => {
+            "id provenance_code endpoint_name paused fuse_blown reason actor circuit_code circuit_until"
+        }
+        Noun::Alarm => "id status_code kind_code provenance_code what message raised_at cleared_at told_code",
+        Noun::Budget => "id rate_key window_code window_start reset_at used_count limit_count soft_count",
     };
     names.split(' ').collect()
 }

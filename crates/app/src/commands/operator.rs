@@ -1,13 +1,18 @@
-//! What a person decides against the ledger: `patra task cancel`, `plan cancel`, `cursor waive`. Each is audited.
+//! What a person decides against the ledger: `patra task cancel`, `plan cancel`, `cursor waive`, `source pause`
+//! and `source resume`. Each is audited.
 
 use patra_core::id::Id;
 use patra_core::plan::build::walk_of;
 use patra_core::plan::waive::waivable;
-use patra_core::ports::{Cancelled, Inspect, Intervention, Ledger, ListFilter, NewWaiver, Noun, Shown};
+use patra_core::ports::{
+    Cancelled, Inspect, Intervention, Ledger, ListFilter, NewWaiver, Noun, Registry, Shown, SourceOrder,
+};
+use patra_engine::planner::definition_of;
 use serde_json::{Value, json};
 
-use crate::cli::{CancelArgs, Global, WaiveArgs};
-use crate::failure::{Exit, Failure};
+use crate::cli::{CancelArgs, Global, StopArgs, WaiveArgs};
+use crate::commands::source;
+use crate::failure::{Exit, Failure, mistaken};
 use crate::wiring::{Desk, actor};
 
 /// Plans of a source looked through for its newest harvest.
@@ -71,7 +76,40 @@ async fn waive_at(desk: &Desk, global: &Global, args: &WaiveArgs) -> Result<(), 
     told(global, json!({ "waiver": id, "window": window, "watermark": watermark }), &text)
 }
 
-async fn find(desk: &Desk, noun: Noun, name: &str, text: &str) -> Result<Id, Failure> {
+pub async fn order(global: &Global, args: &StopArgs, pause: bool) -> Result<(), Failure> {
+    Desk::act(global, async |desk| order_at(desk, global, args, pause).await).await
+}
+
+async fn order_at(desk: &Desk, global: &Global, args: &StopArgs, pause: bool) -> Result<(), Failure> {
+    let source = &args.source;
+    known(desk, args).await?;
+    let order =
+        SourceOrder { provenance: source.clone(), endpoint: args.endpoint.clone(), pause, act: act(&args.reason) };
+    let changed = desk.store.order_source(&order).await?;
+    let text = match (pause, changed) {
+        (true, true) => format!("{source} is paused; requests that are on their way are still taken"),
+        (true, false) => format!("{source} was paused before"),
+        (false, true) => format!("{source} goes on"),
+        (false, false) => format!("nothing of {source} was stopped"),
+    };
+    told(global, json!({ "source": source, "endpoint": args.endpoint, "paused": pause, "changed": changed }), &text)
+}
+
+/// A name with a slip of the pen would stop nothing, silently.
+async fn known(desk: &Desk, args: &StopArgs) -> Result<(), Failure> {
+    let version = desk.store.version_at(&args.source, "stable", desk.clock.now()).await?;
+    let version = version.ok_or_else(|| source::unknown(&args.source))?;
+    let Some(endpoint) = &args.endpoint else { return Ok(()) };
+    let definition = definition_of(&version).map_err(|mistakes| mistaken(&mistakes))?;
+    let endpoints: Vec<&str> = definition.endpoints().map(|(name, _)| name).collect();
+    match endpoints.contains(&endpoint.as_str()) {
+        true => Ok(()),
+        false => Err(Failure::new(Exit::NotFound, format!("`{}` has no endpoint `{endpoint}`", args.source))
+            .hint(format!("it has {}", endpoints.join(", ")))),
+    }
+}
+
+pub async fn find(desk: &Desk, noun: Noun, name: &str, text: &str) -> Result<Id, Failure> {
     let missing = || Failure::new(Exit::NotFound, format!("there is no {name} `{text}`"));
     let row = desk.store.show(noun, text).await?.ok_or_else(missing)?;
     id_of(&row).ok_or_else(missing)
@@ -95,11 +133,11 @@ async fn newest_harvest(desk: &Desk, source: &str) -> Result<Id, Failure> {
     Ok(newest)
 }
 
-fn act(reason: &str) -> Intervention {
+pub fn act(reason: &str) -> Intervention {
     Intervention { actor: actor(), reason: reason.to_owned() }
 }
 
-fn told(global: &Global, json: Value, text: &str) -> Result<(), Failure> {
+pub fn told(global: &Global, json: Value, text: &str) -> Result<(), Failure> {
     match global.json {
         true => println!("{json}"),
         false => println!("{text}"),

@@ -133,7 +133,7 @@ async fn compare(
 }
 
 fn unread(stream: &StreamArgs, error: &StreamError) -> Failure {
-    Failure::new(Exit::Source, format!("stream {} cannot be read: {error}", stream.stream))
+    Failure::new(Exit::Source, format!("stream {} cannot be read: {}", stream.stream, error.message))
         .hint("is the server of `--nats` up, is the stream there? `patra relay` makes it")
 }
 

@@ -86,7 +86,7 @@ impl TargetArgs {
 
     async fn publisher(&self, clock: &Arc<dyn Clock>, stop: &CancellationToken) -> Result<Arc<dyn Publisher>, Failure> {
         if let Some(url) = &self.webhook {
-            return webhook(url, clock.clone());
+            return webhook("--webhook", url, clock.clone());
         }
         if let Some(path) = &self.lines {
             return lines(path);
@@ -112,8 +112,9 @@ async fn make_stream(publisher: Arc<NatsPublisher>, clock: Arc<dyn Clock>, stop:
     }
 }
 
-fn webhook(url: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn Publisher>, Failure> {
-    let wrong = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, format!("--webhook: {error}"));
+/// Posts to an address that an option names.
+pub fn webhook(option: &str, url: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn Publisher>, Failure> {
+    let wrong = |error: &dyn std::fmt::Display| Failure::new(Exit::Usage, format!("{option}: {error}"));
     let secret = std::env::var(SECRET).map_err(|_| {
         wrong(&"there is no secret to sign with").hint(format!("put it into the environment variable {SECRET}"))
     })?;

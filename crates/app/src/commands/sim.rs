@@ -5,7 +5,7 @@ use std::path::Path;
 use patra_core::ports::Clock;
 use patra_core::time::{Span, Timestamp};
 use patra_sim::{
-    FaultLevel, FaultPlan, Latency, LogMode, Rate, SCENARIOS, SharedWorld, Source, World, WorldPlan, serve,
+    FaultLevel, FaultPlan, Latency, LogMode, Rate, SCENARIOS, Scenario, SharedWorld, Source, World, WorldPlan, serve,
 };
 use serde_json::{Value, json};
 
@@ -22,14 +22,21 @@ pub async fn run(global: &Global, command: &SimCommand) -> Result<(), Failure> {
 }
 
 fn scenarios(global: &Global) -> Result<(), Failure> {
-    let rows: Vec<Value> = SCENARIOS
-        .iter()
-        .map(|scenario| json!({ "id": scenario.id, "source": scenario.source.name(), "what": scenario.what, "always_on": scenario.is_always_on() }))
-        .collect();
+    let row = |scenario: &Scenario| {
+        json!({
+            "id": scenario.id,
+            "source": scenario.source.name(),
+            "what": scenario.what,
+            "reaction": scenario.reaction.name(),
+            "expected": scenario.reaction.text(),
+            "always_on": scenario.is_always_on(),
+        })
+    };
+    let rows: Vec<Value> = SCENARIOS.iter().map(row).collect();
     if global.json {
         println!("{}", Value::Array(rows));
     } else {
-        println!("{}", table::of_rows(&rows, &["id", "source", "always_on", "what"]));
+        println!("{}", table::of_rows(&rows, &["id", "source", "always_on", "what", "expected"]));
     }
     Ok(())
 }
@@ -91,6 +98,10 @@ fn plan(args: &ServeArgs, now: Timestamp) -> Result<WorldPlan, Failure> {
     if args.unlimited {
         plan.enforce_rate = false;
         plan.rate_override = Some(Rate { limit: 1_000_000, per_us: 1_000_000, concurrency: 1_000 });
+    }
+    if let Some(limit) = args.limit {
+        plan.rate_override = Some(Rate { limit, per_us: Span::SECOND.micros(), concurrency: 1_000 });
+        plan.limit_steps = args.limit_after.iter().map(|(after, limit)| ((after * 1e6) as i64, *limit)).collect();
     }
     if !args.source.is_empty() {
         plan.sources = args.source.iter().map(|name| source(name)).collect::<Result<_, _>>()?;

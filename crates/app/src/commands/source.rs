@@ -9,6 +9,7 @@ use patra_engine::planner::definition_of;
 use serde_json::{Value, json};
 
 use crate::cli::{Global, SourceCommand};
+use crate::commands::{operator, source_test};
 use crate::failure::{Exit, Failure, mistaken};
 use crate::table;
 use crate::wiring::{Desk, read_definition};
@@ -17,6 +18,9 @@ pub async fn run(global: &Global, command: &SourceCommand) -> Result<(), Failure
     match command {
         SourceCommand::List => list(global).await,
         SourceCommand::Show { source } => show(global, source).await,
+        SourceCommand::Pause(args) => operator::order(global, args, true).await,
+        SourceCommand::Resume(args) => operator::order(global, args, false).await,
+        SourceCommand::Test(args) => source_test::run(global, args).await,
         SourceCommand::Check { files } => check(global, files),
         SourceCommand::Schema => {
             println!("{}", serde_json::to_string_pretty(&definition_schema())?);
@@ -71,6 +75,7 @@ async fn list(global: &Global) -> Result<(), Failure> {
             "source": version.provenance,
             "name": definition.name(),
             "endpoints": endpoints.join(", "),
+            "verified": !definition.is_unverified(),
             "channel": version.channel,
             "version": version.version,
             "by": version.actor,
@@ -79,7 +84,7 @@ async fn list(global: &Global) -> Result<(), Failure> {
     if global.json {
         println!("{}", Value::Array(rows));
     } else {
-        println!("{}", table::of_rows(&rows, &["source", "name", "endpoints", "channel", "version", "by"]));
+        println!("{}", table::of_rows(&rows, &["source", "name", "endpoints", "verified", "channel", "version", "by"]));
     }
     Ok(())
 }

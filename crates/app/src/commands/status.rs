@@ -1,12 +1,16 @@
 //! `patra status`: what is stored, how far, and what is wrong.
 
-use patra_core::ports::{Inspect, SourceSummary};
+use patra_core::ports::{Inspect, ListFilter, Noun, Shown, SourceSummary};
 use serde_json::{Value, json};
 
 use crate::cli::Global;
+use crate::commands::gate::{budget_line, open_budgets};
 use crate::failure::Failure;
 use crate::table;
 use crate::wiring::Desk;
+
+/// More than these are a heap, not a list.
+const ALARMS_SHOWN: u32 = 100;
 
 pub async fn run(global: &Global) -> Result<(), Failure> {
     let desk = Desk::open_existing(global).await?;
@@ -26,12 +30,14 @@ pub async fn run(global: &Global) -> Result<(), Failure> {
                 "failed": tasks("FAILED") + tasks("PARTIAL"),
                 "quarantined": source.quarantined,
                 "outbox": source.outbox_pending,
-                "trouble": source.paused.clone().or_else(|| source.last_error.clone()),
+                "stopped": source.paused.is_some(),
+                "trouble": trouble(source),
             })
         })
         .collect();
+    let alarms = open_alarms(&desk).await?;
     if global.json {
-        println!("{}", Value::Array(rows));
+        println!("{}", Value::Array(rows.into_iter().map(|row| with_alarms(row, &alarms)).collect()));
     } else if rows.is_empty() {
         println!("nothing has been harvested yet; `patra harvest SOURCE` begins");
     } else {
@@ -50,7 +56,37 @@ pub async fn run(global: &Global) -> Result<(), Failure> {
         ];
         println!("{}", table::of_rows(&rows, &columns));
     }
+    if !global.json {
+        let line = |alarm: &Shown| {
+            format!(
+                "alarm {}: {}/{}: {}",
+                alarm["kind_code"], alarm["provenance_code"], alarm["what"], alarm["message"]
+            )
+        };
+        alarms.iter().for_each(|alarm| println!("{}", line(alarm).replace('"', "")));
+        for budget in open_budgets(&desk).await? {
+            println!("budget {}: {}", budget["rate_key"].as_str().unwrap_or_default(), budget_line(&budget));
+        }
+    }
     Ok(())
+}
+
+async fn open_alarms(desk: &Desk) -> Result<Vec<Shown>, Failure> {
+    let filter = ListFilter { status: Some("OPEN".into()), limit: ALARMS_SHOWN, ..ListFilter::default() };
+    Ok(desk.store.list(Noun::Alarm, &filter).await?)
+}
+
+/// The alarms of a source beside its figures.
+fn with_alarms(mut row: Value, alarms: &[Shown]) -> Value {
+    let own = alarms.iter().filter(|alarm| alarm["provenance_code"] == row["source"]);
+    let own: Vec<Value> = own.map(|alarm| json!({ "kind": alarm["kind_code"], "what": alarm["what"], "message": alarm["message"], "raised_at": alarm["raised_at"] })).collect();
+    row["alarms"] = Value::Array(own);
+    row
+}
+
+fn trouble(source: &SourceSummary) -> Option<String> {
+    let stopped = source.paused.as_ref().map(|reason| format!("stopped: {reason}"));
+    stopped.or_else(|| source.last_error.clone())
 }
 
 /// One line per source: ids found at one endpoint may be records of another, and both are the same copy.

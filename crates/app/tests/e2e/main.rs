@@ -4,16 +4,23 @@
 
 mod demo;
 mod documents;
+mod export;
 mod harvest;
+mod healing;
 mod ledger;
 mod migrate;
 mod mistakes;
+mod operations;
 mod operator;
 mod outbox;
 mod privilege;
+mod proof;
+mod query;
 mod reading;
 mod registry;
+mod remap;
 mod servers;
 mod signals;
 mod sources;
 mod support;
+mod update;

@@ -1,6 +1,7 @@
-//! `patra task cancel`, `plan cancel`, `cursor waive`.
+//! `patra task cancel`, `plan cancel`, `cursor waive`, `source pause`, `source resume`.
 
 use crate::signals::stage;
+use crate::support::{Desk, Sim, shipped, strs};
 
 fn waive<'a>(from: &'a str, to: &'a str) -> [&'a str; 9] {
     ["cursor", "waive", "timefeed", "--from", from, "--to", to, "--reason", "gone"]
@@ -31,4 +32,50 @@ fn an_operator_stops_work_and_answers_for_the_hole() {
     assert_eq!(said["watermark"].as_str(), Some(to), "{said}");
     assert_eq!(desk.json(&["cursor", "list"])[0]["normalized_instant"].as_str(), Some(to));
     desk.patra(&["cursor", "waive", "nobody", "--from", from, "--to", to, "--reason", "x"]).ended(4);
+}
+
+/// The shipped feed, every answer of which is taken for a refusal.
+fn locked() -> String {
+    let rule = "    errors:\n      - { when: { status: 200 }, then: auth }\n";
+    let locked = shipped("timefeed").replacen("    errors:\n", rule, 1);
+    assert!(locked.contains(rule));
+    locked
+}
+
+#[test]
+fn a_source_that_refuses_us_stands_still_until_a_person_has_looked() {
+    let desk = Desk::new();
+    let sim = Sim::start(&desk, &["--source", "timefeed", "--records", "200", "--unlimited"]);
+    let harvest = sim.harvest("timefeed");
+    desk.write("timefeed.yaml", &locked());
+    desk.patra(&["init"]).ended(0);
+    desk.patra(&["registry", "apply", "timefeed.yaml"]).ended(0);
+    let alone = [strs(&harvest), vec!["--workers", "1"]].concat();
+    let refused = desk.patra(&alone).ended(6);
+    refused.complains(&["`timefeed` is stopped", "patra source resume timefeed"]);
+    assert_eq!(desk.json(&["slice", "list", "--status", "FAILED"]).as_array().unwrap().len(), 1);
+    let status = desk.json(&["status"])[0].clone();
+    assert_eq!(status["stopped"], true, "{status}");
+    assert!(status["trouble"].as_str().unwrap().starts_with("stopped: "), "{status}");
+    desk.write("timefeed.yaml", &shipped("timefeed"));
+    desk.patra(&["registry", "apply", "timefeed.yaml"]).ended(0);
+    desk.patra(&strs(&harvest)).ended(6).complains(&["is stopped"]);
+    desk.patra(&["source", "resume", "timefed", "--reason", "x"]).ended(4).complains(&["timefed"]);
+    desk.patra(&["source", "resume", "timefeed"]).ended(2).complains(&["--reason"]);
+    assert_eq!(desk.json(&["source", "resume", "timefeed", "--reason", "a new key"])["changed"], true);
+    assert_eq!(desk.json(&["source", "resume", "timefeed", "--reason", "again"])["changed"], false);
+}
+
+#[test]
+fn a_paused_source_is_not_harvested() {
+    let desk = Desk::new();
+    let sim = Sim::start(&desk, &["--source", "timefeed", "--records", "200", "--unlimited"]);
+    let harvest = sim.harvest("timefeed");
+    desk.patra(&["init"]).ended(0);
+    let pause = ["source", "pause", "timefeed", "--endpoint"];
+    desk.patra(&[&pause[..], &["chnges", "--reason", "x"]].concat()).ended(4).complains(&["it has changes"]);
+    desk.patra(&[&pause[..], &["changes", "--reason", "they move house"]].concat()).ended(0);
+    desk.patra(&strs(&harvest)).ended(6).complains(&["they move house"]);
+    desk.patra(&["source", "resume", "timefeed", "--reason", "they are back"]).ended(0);
+    desk.patra(&strs(&harvest)).ended(0);
 }

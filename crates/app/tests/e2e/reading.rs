@@ -12,7 +12,7 @@ fn what_reads_looks_at_the_read_database_and_leaves_it_as_it_is() {
     desk.patra(&["init", "--database", "main.db"]).ended(0);
     std::fs::copy(desk.path("main.db"), desk.path("copy.db")).unwrap();
     let before = std::fs::read(desk.path("copy.db")).unwrap();
-    desk.write("doaj.yaml", &shipped("doaj").replace("name: ", "name: My "));
+    desk.write("doaj.yaml", &shipped("doaj").replace("\nname: ", "\nname: My "));
     let both = ["--database", "main.db", "--read-database", "copy.db"];
     desk.patra(&[&["registry", "apply", "doaj.yaml"], &both[..]].concat()).ended(0);
     assert_eq!((versions(&desk, &both[..2]), versions(&desk, &both)), (2, 1));

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Desk, Said, Sim, days_ago, shipped, signal, strs};
+use crate::support::{Desk, Said, Sim, days_ago, hours_ago, shipped, signal, strs};
 
 /// Looks at the ledger this often before giving up; each look starts a process, so no look is idle.
 const LOOKS_MAX: usize = 2_000;
@@ -29,7 +29,8 @@ pub fn stage() -> Stage {
     args[1] = "timefeed.yaml".into();
     let since = args.iter().position(|arg| arg == "--since").unwrap() + 1;
     args[since] = days_ago(3);
-    args.extend(["--lease", "1", "--set", "pagination.size=20"].map(str::to_owned));
+    // Two harvests that begin in different minutes find the same.
+    args.extend(["--until", &hours_ago(1), "--lease", "1", "--set", "pagination.size=20"].map(str::to_owned));
     Stage { desk, sim, args }
 }
 
@@ -52,7 +53,7 @@ impl Stage {
     }
 
     /// Runs the same command to the end; what is stored then.
-    fn finish(&self) -> Vec<Value> {
+    pub fn finish(&self) -> Vec<Value> {
         let report = self.desk.patra(&strs(&self.args)).ended(0).json();
         assert_eq!(report["complete"], true);
         assert_eq!(self.tasks("QUEUED") + self.tasks("RUNNING"), 0);

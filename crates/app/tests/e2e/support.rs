@@ -1,9 +1,11 @@
 //! A person at a keyboard: a folder of their own, commands typed in it, simulators on a port beside it.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use patra_core::hash::Digesting;
 use serde_json::Value;
 
 /// A working folder with a database in it.
@@ -146,10 +148,19 @@ pub fn strs(args: &[String]) -> Vec<&str> {
 
 /// Midnight so many days ago, UTC; the same for a whole test unless it runs over midnight, which harms nothing.
 pub fn days_ago(days: u64) -> String {
+    ago(86_400, days)
+}
+
+/// The beginning of an hour, so many ago: what was dated before it stays as it is while a test runs.
+pub fn hours_ago(hours: u64) -> String {
+    ago(3_600, hours)
+}
+
+fn ago(unit: u64, count: u64) -> String {
     #[expect(clippy::disallowed_methods, reason = "the simulators date their history back from the machine's clock")]
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let day = now.as_secs() / 86_400 - days;
-    jiff::Timestamp::from_second(i64::try_from(day * 86_400).unwrap()).unwrap().to_string()
+    let whole = now.as_secs() / unit - count;
+    jiff::Timestamp::from_second(i64::try_from(whole * unit).unwrap()).unwrap().to_string()
 }
 
 /// The shipped definition of a source.
@@ -167,4 +178,35 @@ pub fn change(path: &Path, sql: &'static str) {
         connection.execute(sql).await.unwrap();
         connection.close().await.unwrap();
     });
+}
+
+/// A hash over every row of every table but these.
+pub fn hashes(path: &Path, without: &[&str]) -> BTreeMap<String, String> {
+    use sqlx::{AssertSqlSafe, Column, ConnectOptions, Row, ValueRef};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = sqlx::sqlite::SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+        let names: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_master WHERE type = 'table'")
+            .fetch_all(&mut connection)
+            .await
+            .unwrap();
+        let mut found = BTreeMap::new();
+        for name in names.into_iter().filter(|name| !without.contains(&name.as_str())) {
+            let text = AssertSqlSafe(format!("SELECT * FROM {name} ORDER BY 1"));
+            let mut digest = Digesting::default();
+            for row in sqlx::query(text).fetch_all(&mut connection).await.unwrap() {
+                for column in row.columns() {
+                    let value = row.try_get_raw(column.ordinal()).unwrap();
+                    let kind = u8::from(value.is_null());
+                    let bytes = match value.is_null() {
+                        true => Vec::new(),
+                        false => row.try_get_unchecked::<Vec<u8>, _>(column.ordinal()).unwrap(),
+                    };
+                    digest.put(kind, &bytes);
+                }
+            }
+            found.insert(name, digest.end().to_string());
+        }
+        found
+    })
 }

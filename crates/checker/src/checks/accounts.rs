@@ -39,6 +39,13 @@ pub fn check(dump: &Dump, rules: &[SourceRules], findings: &mut Findings) {
             let message = format!("batch {} fetched {fetched} and accounts for {sum}", batch.id);
             findings.error(CHECK, source, message, json!({"batch": batch.id, "parts": parts}));
         }
+        if counts.by_query > counts.filtered {
+            let message = format!(
+                "batch {} dropped {} records for its query and {} in all",
+                batch.id, counts.by_query, counts.filtered
+            );
+            findings.error(CHECK, source, message, json!({"batch": batch.id}));
+        }
         let rows = set_aside.get(&batch.id).copied().unwrap_or(0);
         if counts.quarantined != rows {
             let message = format!("batch {} counts {} quarantined, there are {rows}", batch.id, counts.quarantined);
@@ -103,12 +110,14 @@ mod tests {
             )
         };
         let wrong = format!("UPDATE ing_task_run_batch SET stats = '{}' WHERE id = 402", counts(9, 1));
+        let more = "UPDATE ing_task_run_batch SET stats = json_set(stats, '$.filteredByQuery', 3) WHERE id = 402";
         let other = format!("UPDATE ing_task_run SET stats = '{}' WHERE id = 301", counts(9, 8));
         let slice = format!("UPDATE ing_plan_slice SET stats = '{}' WHERE id = 11", counts(9, 8));
         plant(
             "C8",
             &[
                 Planted::sql("wrong sums in a batch", &wrong, "fetched 9 and accounts for 2"),
+                Planted::sql("more dropped for the query than at all", more, "dropped 3 records for its query and 0"),
                 Planted::sql("wrong sums in a run", &other, "the counts of run 301"),
                 Planted::sql("wrong sums in a slice", &slice, "the counts of slice 11"),
                 Planted::sql(

@@ -118,7 +118,7 @@ fn check_cursor_events(dump: &Dump, rules: &[SourceRules], findings: &mut Findin
         }
         let before = last.insert(&event.namespace, at).map(|at| &dump.cursor_events[at]);
         let expected = before.map_or(1, |before| before.event_no + 1);
-        if number != expected {
+        if event.first_no() != expected {
             tell(format!("cursor event {number} stands where {expected} was due"));
         }
         if let Some(before) = before
@@ -218,5 +218,25 @@ mod tests {
             ],
         )
         .await;
+    }
+
+    /// Events 1 to 3 as one.
+    const THINNED: &str = "DELETE FROM ing_cursor_event WHERE event_no IN (2, 3);
+        UPDATE ing_cursor_event SET event_no = 3, slice_id = NULL, cause_code = 'SUMMARY',
+            new_value = (SELECT prev_value FROM ing_cursor_event WHERE event_no = 4),
+            new_instant = (SELECT prev_instant FROM ing_cursor_event WHERE event_no = 4),
+            record_remarks = json_object('summary', json_object('from', 1, 'to', 3, 'last_created_at',
+                (SELECT created_at FROM ing_cursor_event WHERE event_no = 4)))
+         WHERE event_no = 1";
+
+    #[tokio::test]
+    async fn a_summary_stands_for_the_events_it_names() {
+        let input = crate::fixture::good().await;
+        crate::fixture::run(&input, THINNED).await;
+        let verdict = crate::check(&input).await;
+        assert!(verdict.ok, "{:#?}", verdict.findings);
+        crate::fixture::run(&input, "UPDATE ing_cursor_event SET record_remarks = '{}' WHERE event_no = 3").await;
+        let verdict = crate::check(&input).await;
+        assert!(verdict.errors("C5").any(|finding| finding.message.contains("stands where 1 was due")));
     }
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::case::{Case, Version};
 use crate::checks::watermark;
 use crate::cover::Cover;
+use crate::dump::Plan;
 use crate::time::{shown, shown_span};
 use crate::verdict::{Findings, MISSING_MAX, Missing, SourceVerdict};
 
@@ -68,7 +69,8 @@ impl Readings {
         let times = pass_times(case);
         let mut spans: Vec<(i64, i64)> = Vec::new();
         let mut readings = Vec::new();
-        for namespace in watermark::namespaces(case).into_iter().filter(|namespace| namespace.operation == "HARVEST") {
+        // An UPDATE asks for ids: its windows are times of checking, not of records.
+        for namespace in watermark::namespaces(case).into_iter().filter(|namespace| namespace.operation != "UPDATE") {
             for credit in &namespace.credits {
                 let leaves: Option<Vec<(i64, i64)>> = credit.leaves.iter().map(|id| times.get(id).copied()).collect();
                 let Some(leaves) = leaves else { continue };
@@ -125,6 +127,11 @@ fn pass_times(case: &Case<'_>) -> HashMap<i64, (i64, i64)> {
     for slice in case.dump.slices.iter().filter(|slice| slice.status == "SUCCEEDED") {
         if let Some(span) = slice.parent.and_then(|parent| begun.get(&parent)) {
             times.entry(slice.id).or_insert(*span);
+        }
+        // A slice may claim less than its last reading: what came after the time it names is left to the next one.
+        let claimed = slice.read_at.filter(|_| case.steady_clock);
+        if let (Some(read_at), Some(span)) = (claimed, times.get_mut(&slice.id)) {
+            span.0 = span.0.min(read_at);
         }
     }
     times
@@ -204,7 +211,8 @@ fn missing(case: &Case<'_>, version: &Version<'_>) -> Missing {
 /// What the last finished plan could have read for the second time, somebody did read, or failed at visibly.
 fn check_second_readings(case: &Case<'_>, findings: &mut Findings) {
     for namespace in watermark::namespaces(case).into_iter().filter(|namespace| namespace.operation == "HARVEST") {
-        let plans = case.dump.plans.iter().filter(|plan| plan.namespace == namespace.hash);
+        let whole = |plan: &&Plan| plan.namespace == namespace.hash && plan.only().is_none();
+        let plans = case.dump.plans.iter().filter(whole);
         let Some(last) = plans.max_by_key(|plan| (plan.created_at, plan.id)) else { continue };
         if last.status != "COMPLETED" {
             continue;

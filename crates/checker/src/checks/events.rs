@@ -92,7 +92,7 @@ fn check_last(record: &Record, events: &[Outbox], source: &str, findings: &mut F
     if last.version_no != record.version_no {
         let message = format!("`{id}` is at version {} and its last event at {}", record.version_no, last.version_no);
         findings.error(CHECK, source, message, evidence);
-    } else if last.content_hash != record.content_hash {
+    } else if last.content_hash != *record.fields_hash.as_ref().unwrap_or(&record.content_hash) {
         findings.error(
             CHECK,
             source,
@@ -106,6 +106,14 @@ fn check_last(record: &Record, events: &[Outbox], source: &str, findings: &mut F
             format!("the last event of `{id}` is {} and the record is not", last.change),
             evidence,
         );
+    }
+    if record
+        .fields_hash
+        .as_ref()
+        .is_some_and(|hash| *hash != hashed(&[&record.content_hash, record.fields.as_bytes()]))
+    {
+        let message = format!("the hash of the fields of `{id}` does not follow from them");
+        findings.error(CHECK, source, message, json!({"record": record.id}));
     }
     let named_alike = |event: &&Outbox| {
         event.provider_id == *id && event.entity == record.entity && event.provenance == record.provenance
@@ -140,8 +148,12 @@ pub(crate) fn name_of(event: &Outbox) -> Vec<u8> {
     let version = event.version_no.to_be_bytes();
     let stamp = event.updated_at.unwrap_or(i64::MIN).to_be_bytes();
     let key = [event.provenance.as_bytes(), event.entity.as_bytes(), event.provider_id.as_bytes()];
+    hashed(&[key[0], key[1], key[2], &version, &event.content_hash, &stamp])
+}
+
+fn hashed(parts: &[&[u8]]) -> Vec<u8> {
     let mut hasher = Sha256::new();
-    for part in key.into_iter().chain([&version[..], &event.content_hash, &stamp]) {
+    for part in parts {
         hasher.update((part.len() as u64).to_be_bytes());
         hasher.update(part);
     }
@@ -150,22 +162,15 @@ pub(crate) fn name_of(event: &Outbox) -> Vec<u8> {
 
 /// A batch wrote as many events as it says it changed records.
 fn check_batches(dump: &Dump, rules: &[SourceRules], findings: &mut Findings) {
-    let gone: HashSet<(&str, &str)> = dump
-        .missing_ids
-        .iter()
-        .filter(|row| row.status == "TOMBSTONE")
-        .map(|row| (row.provenance.as_str(), row.provider_id.as_str()))
-        .collect();
     let mut written: HashMap<i64, u64> = HashMap::new();
     for event in &dump.outbox {
-        // An id that stayed missing is marked deleted by a batch that did not fetch it.
-        if event.change != "DELETED" || !gone.contains(&(event.provenance.as_str(), event.provider_id.as_str())) {
-            *written.entry(event.batch_id).or_default() += 1;
-        }
+        *written.entry(event.batch_id).or_default() += 1;
     }
     for batch in &dump.batches {
         let Some(counts) = batch.stats.filter(|_| batch.committed()) else { continue };
-        let (changed, written) = (counts.inserted + counts.updated, written.get(&batch.id).copied().unwrap_or(0));
+        // An id that stayed missing is marked deleted by a batch that did not fetch it.
+        let changed = counts.inserted + counts.updated + counts.tombstoned;
+        let written = written.get(&batch.id).copied().unwrap_or(0);
         if changed != written {
             let message = format!("batch {} changed {changed} records and wrote {written} events", batch.id);
             findings.error(CHECK, source_of(rules, &batch.provenance), message, json!({"batch": batch.id}));
@@ -196,7 +201,7 @@ mod tests {
                 "DROP INDEX uk_outbox_version;
                  INSERT INTO ing_outbox SELECT id + 5000, record_id, version_no, event_id, provenance_code, endpoint_name,
                  provider_id, change_code, updated_at, content_hash, fields, batch_id, status_code, created_at, sent_at,
-                 shard_no, resend_no, parked_at, parked_reason FROM ing_outbox WHERE provider_id = 'a'",
+                 shard_no, resend_no, parked_at, parked_reason, merged_into FROM ing_outbox WHERE provider_id = 'a'",
                 "told twice",
             ),
             Planted::sql(
@@ -220,6 +225,16 @@ mod tests {
                 "an update told as a creation",
                 "UPDATE ing_outbox SET change_code = 'CREATED' WHERE version_no = 2",
                 "is told as CREATED",
+            ),
+            Planted::sql(
+                "fields that nobody told of",
+                "UPDATE ing_record SET fields_hash = zeroblob(32) WHERE provider_id = 'a'",
+                "does not follow from them",
+            ),
+            Planted::sql(
+                "a tombstone without an event",
+                crate::fixture::GONE,
+                "its last event at 1",
             ),
             Planted::sql(
                 "an event under another batch",

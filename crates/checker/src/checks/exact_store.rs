@@ -7,9 +7,11 @@
 use serde_json::json;
 
 use crate::case::{Case, CommittedPage, Delivery, Stored};
+use crate::dump::MissingId;
 use crate::verdict::{Findings, SourceVerdict};
 
 const CHECK: &str = "C1";
+const DAY_US: i64 = 86_400_000_000;
 
 pub fn check(case: &Case<'_>, verdict: &mut SourceVerdict, findings: &mut Findings) {
     if case.truth.is_empty() {
@@ -43,7 +45,11 @@ pub fn check(case: &Case<'_>, verdict: &mut SourceVerdict, findings: &mut Findin
 fn check_answers(case: &Case<'_>, findings: &mut Findings) {
     // A detail request refused for its only id has no answer to show, and no records either.
     let refused = |page: &CommittedPage<'_>| page.batch.response_hash.is_none() && page.batch.record_count == 0;
-    for page in case.pages.iter().filter(|page| page.served.is_none() && !refused(page)) {
+    // A refresh begins with ids that are known: no request, no records.
+    let listed = |page: &CommittedPage<'_>| {
+        page.batch.operation == "UPDATE" && page.batch.phase == "search" && page.batch.response_hash.is_none()
+    };
+    for page in case.pages.iter().filter(|page| page.served.is_none() && !refused(page) && !listed(page)) {
         let message = format!("batch {} was committed from an answer the source never gave", page.batch.id);
         findings.error(CHECK, case.source(), message, json!({"batch": page.batch.id, "run": page.batch.run_id}));
     }
@@ -96,21 +102,37 @@ fn required(case: &Case<'_>, id: &str, delivery: &Delivery) -> bool {
     !delivery.optional && !case.quarantine.holds(delivery.batch, id, sha)
 }
 
-/// The deletion mark says what the source said, unless the id went missing for good.
+/// The deletion mark says what the source said, or that the record stayed away.
 fn wrong_mark(case: &Case<'_>, id: &str, stored: &Stored<'_>) -> Option<String> {
     let version = case.version(id, stored.version?)?;
     let deleted = stored.record.deleted != 0;
-    let ours = |provenance: &str| provenance == case.rules.provenance_code;
-    let tombstone = || {
-        case.dump
-            .missing_ids
-            .iter()
-            .any(|row| row.provider_id == id && row.status == "TOMBSTONE" && ours(&row.provenance))
-    };
-    if deleted == version.row.deleted || (deleted && tombstone()) {
-        return None;
+    if let Some(row) = missing_row(case, id).filter(|row| row.status == "TOMBSTONE" && !deleted) {
+        let seen_since = stored.record.fetched_at >= row.last_asked_at;
+        return (!seen_since).then(|| format!("`{id}` stayed away and its record is not marked as deleted"));
     }
-    Some(format!("`{id}` is stored with deleted = {deleted}, the source said {}", version.row.deleted))
+    match stored.record.gone_at.filter(|_| deleted) {
+        Some(gone_at) => wrong_absence(case, id, gone_at),
+        None if deleted == version.row.deleted => None,
+        None => Some(format!("`{id}` is stored with deleted = {deleted}, the source said {}", version.row.deleted)),
+    }
+}
+
+/// A record may be taken for gone when two answers, a day apart, lacked it, or another one came in its place; and when
+/// the source did not show it then.
+fn wrong_absence(case: &Case<'_>, id: &str, gone_at: i64) -> Option<String> {
+    let believed = |row: &MissingId| {
+        row.status == "TOMBSTONE"
+            && (row.reason == "MERGED" || (row.sightings >= 2 && row.last_asked_at - row.first_asked_at >= DAY_US))
+    };
+    if !missing_row(case, id).is_some_and(believed) {
+        return Some(format!("`{id}` is taken for gone, but no two answers a day apart lacked it"));
+    }
+    let shown = case.truth.get(id)?.iter().rev().find(|version| version.row.visible_at <= gone_at)?.row;
+    (!shown.deleted && !shown.detail_missing).then(|| format!("`{id}` is taken for gone, but the source had it"))
+}
+
+fn missing_row<'a>(case: &Case<'a>, id: &str) -> Option<&'a MissingId> {
+    case.dump.missing_ids.iter().find(|row| row.provider_id == id && row.provenance == case.rules.provenance_code)
 }
 
 #[cfg(test)]
@@ -148,6 +170,18 @@ mod tests {
                     "UPDATE ing_record SET deleted = 1 WHERE provider_id = 'a'",
                     "deleted = true",
                 ),
+                Planted::sql("a record buried that is there", crate::fixture::GONE, "the source had it"),
+                Planted::sql(
+                    "a record buried after one absence",
+                    "UPDATE ing_record SET deleted = 1, gone_at = '2023-11-16T22:15:12Z' WHERE provider_id = 'a'",
+                    "no two answers a day apart",
+                ),
+                Planted::sql(
+                    "a tombstone that is not on the record",
+                    "INSERT INTO ing_missing_id VALUES (1, 'crossref', 'works', 'a', 2, 'NOT_RETURNED', 407,
+                     '2023-11-15T22:15:12Z', '2023-11-16T22:15:12Z', '2023-11-17T22:15:12Z', 'TOMBSTONE')",
+                    "its record is not marked",
+                ),
                 Planted::input(
                     "a version stored that was never served",
                     |input| input.served.iter_mut().for_each(|row| row.items.retain(|(id, _)| id != "g")),
@@ -156,5 +190,17 @@ mod tests {
             ],
         )
         .await;
+    }
+
+    #[tokio::test]
+    async fn a_record_that_its_source_has_no_more_is_gone_with_one_event() {
+        let mut input = crate::fixture::good().await;
+        let mut deletion = crate::fixture::truth("a", 2, 300, 301, None);
+        deletion.deleted = true;
+        input.truth.push(deletion);
+        crate::fixture::run(&input, crate::fixture::GONE).await;
+        crate::fixture::tell_gone(&input, "a").await;
+        let verdict = crate::check(&input).await;
+        assert!(verdict.ok, "{:#?}", verdict.findings);
     }
 }

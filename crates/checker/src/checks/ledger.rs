@@ -82,7 +82,13 @@ fn check_slices(dump: &Dump, rows: &Rows<'_>, rules: &[SourceRules], findings: &
             Some(plan) if plan.namespace != slice.namespace => {
                 tell(format!("slice {} is of another namespace than its plan", slice.id));
             }
+            Some(plan) if slice.status == "PENDING" && plan.status == "READY" => {
+                tell(format!("slice {} has no task, and plan {} is READY", slice.id, plan.id));
+            }
             Some(_) => {}
+        }
+        if slice.status == "PENDING" && tasked.contains(&slice.id) {
+            tell(format!("slice {} is PENDING and has a task", slice.id));
         }
         if let Some(parent) = slice.parent {
             let parent = rows.slices.get(&parent);
@@ -149,6 +155,12 @@ mod tests {
         plant(
             "C5",
             &[
+                Planted::sql(
+                    "a slice taken for dispatched",
+                    "UPDATE ing_plan_slice SET status_code = 'PENDING' WHERE id = 16;
+                 UPDATE ing_plan SET status_code = 'READY' WHERE id = 2",
+                    "slice 16 has no task",
+                ),
                 Planted::sql(
                     "a finished plan still live",
                     "UPDATE ing_plan SET live_key = namespace_hash WHERE id = 2",

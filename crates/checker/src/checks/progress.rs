@@ -1,5 +1,5 @@
 //! C10: a run at rest has left nothing half done: no task, run or batch under way, no finished plan with open slices,
-//! no due task that nobody took.
+//! no due task that nobody took, no slice without a task.
 
 use std::collections::HashSet;
 
@@ -42,6 +42,10 @@ pub fn check(dump: &Dump, rules: &[SourceRules], end: i64, findings: &mut Findin
     let mut open: HashSet<i64> = HashSet::new();
     for slice in dump.slices.iter().filter(|slice| !ledger::is_terminal(slice)) {
         open.insert(slice.plan_id);
+        if slice.status == "PENDING" && !stopped.contains(slice.provenance.as_str()) {
+            let message = format!("slice {} never got a task", slice.id);
+            findings.error(CHECK, source_of(rules, &slice.provenance), message, json!({"slice": slice.id}));
+        }
         let finished = dump.plans.iter().any(|plan| plan.id == slice.plan_id && plan.status == "COMPLETED");
         if finished {
             let message = format!("slice {} of a finished plan is {}", slice.id, slice.status);
@@ -84,6 +88,11 @@ mod tests {
                     "a slice forgotten by its plan",
                     "UPDATE ing_plan_slice SET status_code = 'EXECUTING' WHERE id = 16",
                     "slice 16 of a finished plan",
+                ),
+                Planted::sql(
+                    "a slice nobody went on with",
+                    "UPDATE ing_plan_slice SET status_code = 'PENDING' WHERE id = 16",
+                    "slice 16 never got a task",
                 ),
                 Planted::sql(
                     "a plan nobody closed",

@@ -50,6 +50,10 @@ fn check_plan(case: &Case<'_>, plan: &Plan, namespaces: &[Namespace<'_>], findin
         let done = namespace.cover(case.rules.lag_us + lookback, known_at);
         told.holes.retain(|(from, to)| !done.holes(*from, *to).is_empty());
     }
+    if let Some(only) = plan.only() {
+        let asked = |hole: &(i64, i64)| only.iter().any(|(from, to)| *from < hole.1 && hole.0 < *to);
+        told.holes.retain(asked);
+    }
     report(case, &format!("the slices of plan {}", plan.id), told.all(), findings);
 }
 

@@ -147,9 +147,9 @@ fn check_events(case: &Case<'_>, namespace: &Namespace<'_>, findings: &mut Findi
     news.sort_unstable();
     let mut news = news.into_iter().peekable();
     let mut events = namespace.events.clone();
-    events.sort_by_key(|event| (event.created_at, event.event_no));
+    events.sort_by_key(|event| (event.told_at(), event.event_no));
     for event in events {
-        let seen = event.created_at.saturating_add(case.overlap_us);
+        let seen = event.told_at().saturating_add(case.overlap_us);
         while let Some((_, from, to)) = news.next_if(|(known_at, ..)| *known_at <= seen) {
             cover.add(from, to);
         }

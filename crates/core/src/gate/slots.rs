@@ -9,11 +9,11 @@ use super::Slot;
 use crate::time::{Span, Timestamp};
 
 /// How late a slot may be used.
-pub const SLOT_LIFE: Span = Span::from_millis(25);
+pub const SLOT_LIFE: Span = Span::from_millis(15);
 /// What the clocks may be apart by, as far as we know; with more nothing is used.
 pub const CLOCK_ERROR_MAX: Span = Span::from_millis(10);
-/// Windows of a shared gate are longer by this.
-pub const LATE_MAX: Span = SLOT_LIFE.plus(CLOCK_ERROR_MAX);
+/// Windows of a shared gate are longer by this while nothing is known of the clocks.
+pub const LATE_MAX: Span = SLOT_LIFE.plus(CLOCK_ERROR_MAX).plus(CLOCK_ERROR_MAX);
 /// Slots drawn at once.
 pub const AHEAD_MAX: u32 = 16;
 /// Uses that are remembered; more would not change what is drawn.
@@ -127,6 +127,13 @@ impl ClockView {
         }
     }
 
+    /// Windows must be longer by this: a slot may be used late, and what reads early on our clock may read late on
+    /// another's.
+    pub fn late_max(&self, now: Timestamp) -> Span {
+        let error = self.best.map_or(CLOCK_ERROR_MAX, |best| best.error_at(now).min(CLOCK_ERROR_MAX));
+        SLOT_LIFE.plus(error).plus(error)
+    }
+
     /// Their time on our clock; `None` while it is not known well enough.
     pub fn ours(&self, theirs: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let best = self.best.filter(|best| best.error_at(now) <= CLOCK_ERROR_MAX)?;
@@ -150,7 +157,7 @@ mod tests {
         assert_eq!(pool.take(at(0)).map(|slot| slot.permit), Some(0));
         assert_eq!(pool.take(at(10)), None);
         // Held up: the second has expired, the third is just late.
-        assert_eq!(pool.take(at(60)).map(|slot| slot.permit), Some(40));
+        assert_eq!(pool.take(at(50)).map(|slot| slot.permit), Some(40));
         assert_eq!(pool.hand_back(), [20]);
         assert_eq!(pool.next_at(), None);
     }
@@ -178,11 +185,12 @@ mod tests {
     #[test]
     fn the_quickest_exchange_tells_the_clock_and_a_slow_one_changes_nothing() {
         let mut view = ClockView::default();
-        assert_eq!(view.ours(at(0), at(0)), None);
+        assert_eq!((view.ours(at(0), at(0)), view.late_max(at(0))), (None, LATE_MAX));
         view.observe(at(0), at(500), at(10_250));
         assert_eq!(view.ours(at(10_250), at(500)), None, "not known well enough");
         view.observe(at(600), at(602), at(10_601));
         assert_eq!(view.ours(at(11_000), at(602)), Some(at(1_000)));
+        assert_eq!(view.late_max(at(602)), SLOT_LIFE.plus(Span::from_millis(2)));
         view.observe(at(700), at(1_700), at(11_650));
         assert_eq!(view.ours(at(11_000), at(1_700)), Some(at(1_000)), "the answer was slow on its way back");
         view.observe(at(1_800), at(1_802), at(90_000));

@@ -1,7 +1,7 @@
 //! The rules for one page: is it a page of this pass, was it the last one, and where does the next one begin.
 
-use crate::page::{Page, Position};
-use crate::pass::{Accepted, EMPTY_RETRIES, OUT_OF_ORDER, Pass, position_hash, set_hash};
+use crate::page::{BadReason, Page, Position};
+use crate::pass::{Accepted, EMPTY_RETRIES, OUT_OF_ORDER, Pass, SPOILT_RETRIES, position_hash, set_hash};
 use crate::planted::{Defect, planted};
 use crate::spec::snapshot::{Order, PagingKind, StopRule};
 use crate::time::{Span, Timestamp};
@@ -14,7 +14,7 @@ impl Pass {
         if let Some(verdict) = self.over_the_cap(page) {
             return verdict;
         }
-        if let Some(verdict) = self.loops(position, ids) {
+        if let Some(verdict) = self.loops(position, page, ids) {
             return verdict;
         }
         if let Some(reason) = self.moved(position, ids) {
@@ -23,6 +23,9 @@ impl Pass {
         if let Some(reason) = self.out_of_order(page) {
             return Accepted::Fail { class: OUT_OF_ORDER, reason };
         }
+        if self.is_spoilt(page) {
+            return Accepted::AskAgain;
+        }
         if self.is_last(position, page, ids) {
             return if self.asks_the_tail_again(position, page, ids) {
                 Accepted::AskAgain
@@ -30,14 +33,15 @@ impl Pass {
                 Accepted::Commit { next: None }
             };
         }
-        if ids.is_empty() && self.spec.pagination.kind != PagingKind::Time {
+        let may_be_empty = self.spec.pagination.kind == PagingKind::Time || self.lies_past_the_end(position, page);
+        if ids.is_empty() && !may_be_empty {
             return self.empty_before_the_end();
         }
         self.onward(position, page, ids)
     }
 
     /// INV-32: a position or a page met before in this pass means that paging runs in a circle.
-    fn loops(&self, position: &Position, ids: &[u64]) -> Option<Accepted> {
+    fn loops(&self, position: &Position, page: &Page, ids: &[u64]) -> Option<Accepted> {
         let paging = &self.spec.pagination;
         let fail = |reason: String| Some(Accepted::Fail { class: "LOOP", reason });
         // Counted in items, because servers clamp the page size silently.
@@ -46,21 +50,51 @@ impl Pass {
         {
             return fail(format!("{} items were sent of a result of {total}", self.received));
         }
-        if self.turned_back_to_first(position) || paging.kind == PagingKind::Time {
+        // Backward the numbers fall, and what leaves the window moves a whole page up now and then.
+        if self.reads_backward() && self.turned || paging.kind == PagingKind::Time {
             return None;
         }
         if paging.replayable && self.tokens.contains(&position_hash(position)) {
             return fail("the source sent a position that was already read in this pass".into());
         }
         if !ids.is_empty() && !self.probing() && self.page_sets.contains(&set_hash(ids)) {
-            return fail("the source sent the same page twice".into());
+            return if self.shifted(position, page) {
+                Some(Accepted::NewPass { reason: "so much entered that a page came twice".into() })
+            } else {
+                fail("the source sent the same page twice".into())
+            };
         }
         None
+    }
+
+    /// Pages by number slide when something enters before them; the total tells.
+    fn shifted(&self, position: &Position, page: &Page) -> bool {
+        let by_number = matches!(position, Position::Offset(_) | Position::Page(_));
+        by_number && self.pages > 0 && page.total != self.last_total
     }
 
     /// Backward reading meets the first page a second time, at its end.
     fn turned_back_to_first(&self, position: &Position) -> bool {
         self.spec.pagination.backward && self.turned && *position == Position::Page(self.spec.pagination.base)
+    }
+
+    /// The count says nothing before that: ids that have left the window since were counted too, and what moved up into
+    /// the first page was not met (INV-31).
+    fn reads_backward(&self) -> bool {
+        self.spec.pagination.backward && self.spec.pagination.kind == PagingKind::Page
+    }
+
+    /// So much has left the window that the last page is none any more; those before it are still read.
+    fn lies_past_the_end(&self, position: &Position, page: &Page) -> bool {
+        let (Position::Page(number), Some(total)) = (position, page.total) else { return false };
+        let paging = &self.spec.pagination;
+        self.reads_backward() && number.saturating_sub(paging.base) * u64::from(paging.size) >= total
+    }
+
+    /// There is no page behind the first one.
+    fn is_alone(&self, position: &Position, page: &Page, ids: &[u64]) -> bool {
+        let Position::Page(number) = position else { return false };
+        !self.turned && self.next_page(*number, page, ids).is_none()
     }
 
     /// OFFSET pages overlap; the ids in the overlap must repeat, or something moved between the two requests.
@@ -77,7 +111,7 @@ impl Pass {
         (!ids.starts_with(tail)).then(|| format!("the {overlap} items before offset {offset} changed while paging"))
     }
 
-    fn overlap_of(&self, page_len: usize) -> usize {
+    pub(super) fn overlap_of(&self, page_len: usize) -> usize {
         // At least one item must be new, or paging would stand still.
         (self.spec.pagination.overlap as usize).min(page_len.saturating_sub(1))
     }
@@ -110,11 +144,11 @@ impl Pass {
             Position::Since(_) => return self.time_is_up(page),
             _ => {}
         }
-        if self.turned_back_to_first(position) {
-            return true;
+        if self.reads_backward() {
+            return self.turned_back_to_first(position) || self.is_alone(position, page, ids);
         }
         let seen = self.seen_with(ids);
-        if self.counts_to_the_end(position) && page.total.is_some_and(|total| seen >= total) {
+        if self.counts_to_the_end(position, page) && page.total.is_some_and(|total| seen >= total) {
             return !self.probes_past(ids);
         }
         if ids.is_empty() {
@@ -128,11 +162,12 @@ impl Pass {
         short && stops(StopRule::ShortPage) && page.total.is_some_and(|total| seen >= total)
     }
 
-    /// OFFSET and PAGE end when the count is reached; tokens and URLs only where the source is declared so.
-    fn counts_to_the_end(&self, position: &Position) -> bool {
+    /// OFFSET and PAGE end when the count is reached; tokens and URLs only where the source is declared so. A count that
+    /// fell leaves out ids that were met before they left the window, so it is reached too early.
+    fn counts_to_the_end(&self, position: &Position, page: &Page) -> bool {
         let by_number = matches!(position, Position::Offset(_) | Position::Page(_));
-        let backward = self.spec.pagination.backward && self.spec.pagination.kind == PagingKind::Page;
-        (by_number && !backward) || self.spec.pagination.stop.contains(&StopRule::CountReached)
+        let fell = self.pages > 0 && page.total < self.first_total;
+        (by_number || self.spec.pagination.stop.contains(&StopRule::CountReached)) && !fell
     }
 
     /// The reading passed the end of the window, or the feed has nothing more.
@@ -145,11 +180,6 @@ impl Pass {
         (self.ids.len() + fresh.len()) as u64
     }
 
-    fn least_of(&self, total: u64) -> u64 {
-        let allowed = (total as f64 * self.spec.response.total_tolerance).floor() as u64;
-        total.saturating_sub(allowed)
-    }
-
     /// Sources send spurious empty pages; a cursor that cannot be asked twice has moved on by then.
     fn empty_before_the_end(&self) -> Accepted {
         if !self.spec.pagination.replayable {
@@ -159,6 +189,12 @@ impl Pass {
             return Accepted::NewPass { reason: "an empty page came before the end".into() };
         }
         Accepted::AskAgain
+    }
+
+    /// Bytes that are no text come and go with the server that sent them; what is still there after that is the record's.
+    pub fn is_spoilt(&self, page: &Page) -> bool {
+        let bad = page.bad.iter().any(|bad| bad.reason == BadReason::BadText);
+        bad && self.spec.pagination.replayable && self.asked_again < SPOILT_RETRIES
     }
 
     /// The same page was asked for again.
@@ -205,16 +241,15 @@ impl Pass {
     }
 
     /// Everything from the last time met, whose ties may go on. When only ties came, the next microsecond: times in
-    /// records may be finer than the grain. A source that cuts our microseconds off sends the same page again; only
-    /// then a whole grain is stepped over.
+    /// records may be finer than the grain. A source that cuts our microseconds off sends what is older than we asked
+    /// for; only then a whole grain is stepped over.
     fn next_since(&self, since: Timestamp, page: &Page, ids: &[u64]) -> Timestamp {
-        let last = page.items.iter().filter_map(|item| item.updated_at).max().unwrap_or(since);
-        match last > since {
-            true => last,
-            false if set_hash(ids) == set_hash(&self.last_page) => {
-                since.plus(self.spec.window.boundary.grain.max(TICK))
-            }
-            false => since.plus(TICK),
+        let grain = self.spec.window.boundary.grain.max(TICK);
+        match page.items.iter().filter_map(|item| item.updated_at).max() {
+            Some(last) if last > since => last,
+            Some(last) if last < since => since.plus(grain),
+            None if set_hash(ids) == set_hash(&self.last_page) => since.plus(grain),
+            _ => since.plus(TICK),
         }
     }
 }

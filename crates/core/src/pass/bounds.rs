@@ -6,8 +6,9 @@
 
 use crate::page::{Page, Position};
 use crate::pass::{Accepted, Pass};
+use crate::plan::ranges::IdSample;
 use crate::planted::{Defect, planted};
-use crate::spec::snapshot::PaginationSpec;
+use crate::spec::snapshot::{PaginationSpec, SecondKey};
 
 impl Pass {
     /// A total above what can be read is cut before paging.
@@ -19,6 +20,25 @@ impl Pass {
         let total = page.total.filter(|total| self.pages == 0 && *total > most)?;
         let reason = format!("{total} results, at most {most} can be read in one slice");
         Some(Accepted::Split { parts: parts_for(Some(total), most), reason })
+    }
+
+    /// Keeps what the first page shows of the ids, for cutting where time is at its grain.
+    pub(super) fn note_sample(&mut self, page: &Page) {
+        if self.pages > 0 || !matches!(self.spec.window.second_key, Some(SecondKey::IdRange { .. })) {
+            return;
+        }
+        let seen = page.items.iter().filter_map(|item| item.id.parse().ok()).collect();
+        self.sample = IdSample { total: page.total.unwrap_or(0), most: most_of(&self.spec.pagination), seen };
+    }
+
+    pub fn sample(&self) -> &IdSample {
+        &self.sample
+    }
+
+    /// Pages still to come, as far as the total tells.
+    pub fn pages_left(&self) -> Option<u64> {
+        let left = self.last_total?.saturating_sub(self.distinct());
+        Some(left.div_ceil(u64::from(self.spec.pagination.size).max(1)))
     }
 
     /// The page after this one lies deeper than the source serves. Pages may be shorter than asked for and totals may
@@ -57,7 +77,7 @@ impl Pass {
 }
 
 /// Most results that one slice may have.
-fn most_of(paging: &PaginationSpec) -> Option<u64> {
+pub(crate) fn most_of(paging: &PaginationSpec) -> Option<u64> {
     [paging.result_cap, paging.max_per_slice, room_of(paging)].into_iter().flatten().min()
 }
 

@@ -2,29 +2,33 @@
 //!
 //! A pass is one reading from the first page. [`Pass::accept`] looks at a decoded page and says what becomes of it;
 //! only the ledger remembers, so a new run rebuilds the pass with [`Pass::resume`] from the committed batches.
-//! A pass that ends is believed when the source's total stood still and equals the distinct ids met (INV-31), or
-//! when it found no id that an earlier pass had not met.
+//! When a pass that ends is believed (INV-31) is the matter of [`proof`].
 
 mod advance;
 mod bounds;
+mod patience;
 mod place;
 mod prefix;
+mod proof;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub(crate) use bounds::most_of;
+pub use patience::{asks_too_much, may_be_too_large, smaller_page};
 pub use place::{DetailPlace, NotAPlace, Place};
 pub use prefix::{Prefix, page_times};
+pub use proof::{Proof, UNPROVEN_SPLIT};
 
 use crate::hash::Hash32;
 use crate::page::{Page, Position};
-use crate::planted::{Defect, planted};
+use crate::plan::ranges::IdSample;
 use crate::ports::{BatchTrace, Phase};
 use crate::spec::snapshot::{PagingKind, SpecSnapshot};
 use crate::time::Timestamp;
 use crate::window::Window;
 
-/// Passes that reach the end, find new ids and still do not reconcile: after this many the slice is PARTIAL.
+/// Passes that prove nothing: after this many the slice is PARTIAL.
 pub const PASSES_MAX: u32 = 8;
 /// Passes in a row that died without a new id: the slice is split, then given up (INV-29).
 pub const FRUITLESS_SPLIT: u32 = 2;
@@ -33,6 +37,8 @@ pub const FRUITLESS_MAX: u32 = 3;
 const OUT_OF_ORDER: &str = "DRIFT";
 /// How often an empty page is asked again while the total says that there is more.
 pub const EMPTY_RETRIES: u32 = 3;
+/// How often a page with bytes that are no text is asked for again.
+pub const SPOILT_RETRIES: u32 = 2;
 
 /// The reading of a slice as far as it has come.
 #[derive(Clone, Debug)]
@@ -61,6 +67,11 @@ pub struct Pass {
     /// Backward PAGE reading has turned round at the last page.
     turned: bool,
     order: prefix::Seen,
+    told: proof::Told,
+    /// The last pass before this one that came to its end.
+    before: Option<proof::Ended>,
+    /// What the first page of this pass showed of the ids; a run that goes on in its middle has none.
+    sample: IdSample,
 }
 
 /// What becomes of a page.
@@ -82,8 +93,17 @@ pub enum Accepted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PassEnd {
     Proven,
-    Again { reason: String },
-    GiveUp { reason: String },
+    Again {
+        reason: String,
+    },
+    /// Cut into about so many parts; where that cannot be, another pass.
+    Split {
+        parts: u64,
+        reason: String,
+    },
+    GiveUp {
+        reason: String,
+    },
 }
 
 impl Pass {
@@ -108,6 +128,9 @@ impl Pass {
             asked_again: 0,
             turned: false,
             order: prefix::Seen::default(),
+            told: proof::Told::default(),
+            before: None,
+            sample: IdSample::default(),
         }
     }
 
@@ -139,22 +162,28 @@ impl Pass {
         {
             self.note(&position, &batch.page_ids, batch.total, batch.source_now);
             self.note_order(batch.page_ids.len(), batch.times);
+            self.told.ended(ends_search(batch.after_token.as_deref())?);
         }
         Ok(())
     }
 
     /// Begins the next pass; what the old one met stays known.
     pub fn turn_page_over(&mut self) {
-        let added = self.ids.iter().any(|id| !self.known.contains(id));
-        self.fruitless = if added { 0 } else { self.fruitless + 1 };
-        self.known.extend(self.ids.drain());
+        self.fruitless = if self.added() { 0 } else { self.fruitless + 1 };
+        self.known.extend(&self.ids);
         *self = Pass {
             pass_no: self.pass_no + 1,
+            before: self.ended_pass(),
             known: std::mem::take(&mut self.known),
             fruitless: self.fruitless,
             order: self.order.turned_over(),
             ..Pass::new(self.spec.clone(), self.window)
         };
+    }
+
+    /// Met an id that no earlier pass had met.
+    fn added(&self) -> bool {
+        self.ids.iter().any(|id| !self.known.contains(id))
     }
 
     pub fn pass_no(&self) -> u32 {
@@ -186,6 +215,11 @@ impl Pass {
         self.pages
     }
 
+    /// Items sent in this pass.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
     pub fn distinct(&self) -> u64 {
         self.ids.len() as u64
     }
@@ -206,8 +240,7 @@ impl Pass {
 
     /// The pass died. Says whether to begin anew, to split or to give up (INV-29).
     pub fn died(&self) -> Died {
-        let added = self.ids.iter().any(|id| !self.known.contains(id));
-        let fruitless = if added { 0 } else { self.fruitless + 1 };
+        let fruitless = if self.added() { 0 } else { self.fruitless + 1 };
         match fruitless {
             0..FRUITLESS_SPLIT => Died::Again,
             FRUITLESS_SPLIT..FRUITLESS_MAX => Died::Split,
@@ -230,11 +263,13 @@ impl Pass {
     /// Judges a search page and, when it is to be committed, takes it into the pass.
     pub fn accept(&mut self, position: &Position, page: &Page, source_now: Timestamp) -> Accepted {
         let ids = page_ids(page);
+        self.note_sample(page);
         let verdict = self.judge(position, page, &ids);
         match verdict {
-            Accepted::Commit { .. } => {
+            Accepted::Commit { ref next } => {
                 self.note(position, &ids, page.total, source_now);
                 self.note_order(ids.len(), page_times(&self.spec, page));
+                self.told.ended(next.is_none());
                 self.next_seq += 1;
             }
             Accepted::Fail { class: OUT_OF_ORDER, .. } => self.order.lied(),
@@ -243,8 +278,17 @@ impl Pass {
         verdict
     }
 
+    /// Takes a list of known ids for the only page of a search: what a refresh asks for is its own proof.
+    pub fn accept_listed(&mut self, position: &Position, page: &Page, source_now: Timestamp) {
+        let ids = page_ids(page);
+        self.note(position, &ids, page.total, source_now);
+        self.told.ended(true);
+        self.next_seq += 1;
+    }
+
     fn note(&mut self, position: &Position, ids: &[u64], total: Option<u64>, source_now: Timestamp) {
         self.read_no_later_than(source_now);
+        self.note_told(position, ids, total);
         if self.pages == 0 {
             self.first_total = total;
         }
@@ -261,37 +305,6 @@ impl Pass {
             self.turned |= *number > self.spec.pagination.base;
         }
     }
-
-    /// The source said that this was the last page: is the pass a proof?
-    pub fn end(&self) -> PassEnd {
-        let trusting = [Defect::Unreconciled, Defect::ShortPageIsLast, Defect::MovedUnnoticed];
-        let Some(mismatch) = self.mismatch().filter(|_| !trusting.into_iter().any(planted)) else {
-            return PassEnd::Proven;
-        };
-        let added = self.ids.iter().any(|id| !self.known.contains(id));
-        if self.pass_no > 1 && !added {
-            return PassEnd::Proven;
-        }
-        match self.pass_no {
-            PASSES_MAX.. => PassEnd::GiveUp { reason: format!("{mismatch} after {} passes", self.pass_no) },
-            _ => PassEnd::Again { reason: mismatch },
-        }
-    }
-
-    fn mismatch(&self) -> Option<String> {
-        let total = self.last_total?;
-        let distinct = self.distinct();
-        if self.spec.response.total_tolerance > 0.0 {
-            let allowed = (total as f64 * self.spec.response.total_tolerance).floor() as u64;
-            return (distinct.abs_diff(total) > allowed)
-                .then(|| format!("the source counts {total} (±{allowed}), {distinct} distinct ids were met"));
-        }
-        match self.first_total {
-            Some(first) if first != total => Some(format!("the total moved from {first} to {total} while paging")),
-            _ if distinct != total => Some(format!("the source counts {total}, {distinct} distinct ids were met")),
-            _ => None,
-        }
-    }
 }
 
 /// What to do when a pass cannot be read to its end.
@@ -300,6 +313,12 @@ pub enum Died {
     Again,
     Split,
     GiveUp,
+}
+
+/// Whether the search page before this place was the last one.
+fn ends_search(after_token: Option<&str>) -> Result<bool, NotAPlace> {
+    let after = after_token.map(Place::from_token).transpose()?;
+    Ok(matches!(after, None | Some(Place::Detail(DetailPlace { next: None, .. }))))
 }
 
 /// Short hashes of everything on the page, in order; a record without an id counts by its bytes.
@@ -326,5 +345,7 @@ fn set_hash(ids: &[u64]) -> u64 {
     Hash32::of(&bytes).short()
 }
 
+#[cfg(test)]
+mod moving;
 #[cfg(test)]
 mod tests;

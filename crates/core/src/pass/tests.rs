@@ -91,24 +91,71 @@ fn an_item_that_leaves_while_paging_is_noticed_by_the_overlap() {
 }
 
 #[test]
-fn a_total_that_moves_asks_for_another_pass_until_one_finds_nothing_new() {
+fn pages_that_can_shift_are_believed_when_all_that_was_counted_was_seen_again() {
     let mut pass = pass(|spec| spec.pagination.overlap = 0);
     pass.accept(&Position::Offset(0), &page(&["a", "b", "c"], Some(6)), now());
-    assert_eq!(pass.accept(&Position::Offset(3), &page(&["e", "f"], Some(5)), now()), LAST);
+    assert_eq!(pass.accept(&Position::Offset(3), &page(&["e", "f"], Some(5)), now()), next(Position::Offset(5)));
+    assert_eq!(pass.accept(&Position::Offset(5), &page(&[], Some(5)), now()), LAST);
     assert!(matches!(pass.end(), PassEnd::Again { .. }));
     pass.turn_page_over();
     assert_eq!((pass.pass_no(), pass.next_seq()), (2, 0));
-    pass.accept(&Position::Offset(0), &page(&["b", "c", "d"], Some(5)), now());
-    assert_eq!(pass.accept(&Position::Offset(3), &page(&["e", "f"], Some(5)), now()), LAST);
-    assert_eq!(pass.end(), PassEnd::Proven);
+    let (second, third) = (now().plus(Span::HOUR), now().plus(Span::DAY));
+    pass.accept(&Position::Offset(0), &page(&["b", "c", "d"], Some(5)), second);
+    assert_eq!(pass.accept(&Position::Offset(3), &page(&["e", "f"], Some(5)), second), LAST);
+    // `a` was not met again: it may have left before `d` was skipped, and the same may have happened here.
+    assert!(matches!(pass.end(), PassEnd::Again { .. }));
+    pass.turn_page_over();
+    pass.accept(&Position::Offset(0), &page(&["b", "c", "d"], Some(6)), third);
+    assert_eq!(pass.accept(&Position::Offset(3), &page(&["e", "f", "g"], Some(6)), third), LAST);
+    assert_eq!((pass.end(), pass.proof()), (PassEnd::Proven, Some(Proof::SeenTwice)));
+    assert_eq!(pass.proven_at(), Some(second), "what entered since was perhaps skipped");
+}
+
+#[test]
+fn one_page_with_everything_is_a_proof_and_a_still_total_is_none() {
+    let mut one = pass(|spec| spec.pagination.overlap = 0);
+    assert_eq!(one.accept(&Position::Offset(0), &page(&["a", "b", "c"], Some(3)), now()), LAST);
+    assert_eq!((one.end(), one.proof()), (PassEnd::Proven, Some(Proof::Whole)));
+    let mut still = pass(|spec| spec.pagination.overlap = 0);
+    still.accept(&Position::Offset(0), &page(&["a", "b", "c"], Some(5)), now());
+    // `a` left, `d` was skipped, and `g` entered.
+    assert_eq!(still.accept(&Position::Offset(3), &page(&["e", "g"], Some(5)), now()), LAST);
+    assert!(matches!(still.end(), PassEnd::Again { .. }));
+}
+
+#[test]
+fn what_is_not_proven_is_read_again_then_cut_and_given_up_where_it_cannot_be() {
+    let mut pass = pass(|spec| spec.pagination.overlap = 0);
+    let mut ends = Vec::new();
+    for number in 1..=PASSES_MAX {
+        let id = number.to_string();
+        pass.accept(&Position::Offset(0), &page(&["a", "b", &id], Some(5)), now());
+        pass.accept(&Position::Offset(3), &page(&["e", "f"], Some(5)), now());
+        ends.push(pass.end());
+        pass.turn_page_over();
+    }
+    let kinds: String = ends
+        .iter()
+        .map(|end| match end {
+            PassEnd::Proven => 'P',
+            PassEnd::Again { .. } => 'A',
+            PassEnd::Split { parts: 4, .. } => 'S',
+            PassEnd::Split { .. } => '?',
+            PassEnd::GiveUp { .. } => 'G',
+        })
+        .collect();
+    assert_eq!(kinds, "AASSSSSG");
 }
 
 #[test]
 fn a_short_page_is_not_the_last_page() {
     let mut pass = pass(|spec| spec.pagination.overlap = 0);
-    assert_eq!(pass.accept(&Position::Offset(0), &page(&["a", "b"], None), now()), next(Position::Offset(2)));
-    assert_eq!(pass.accept(&Position::Offset(2), &page(&[], None), now()), LAST);
-    assert_eq!(pass.end(), PassEnd::Proven);
+    for want in [None, Some(Proof::SeenTwice)] {
+        assert_eq!(pass.accept(&Position::Offset(0), &page(&["a", "b"], None), now()), next(Position::Offset(2)));
+        assert_eq!(pass.accept(&Position::Offset(2), &page(&[], None), now()), LAST);
+        assert_eq!(pass.proof(), want);
+        pass.turn_page_over();
+    }
 }
 
 #[test]
@@ -263,11 +310,14 @@ fn backward_paging_reads_from_the_last_page_to_the_first() {
         spec.pagination.backward = true;
     });
     let at = Position::Page;
-    assert_eq!(pass.accept(&at(1), &page(&["a", "b"], Some(5)), now()), next(at(3)));
-    assert_eq!(pass.accept(&at(3), &page(&["e"], Some(5)), now()), next(at(2)));
-    assert_eq!(pass.accept(&at(2), &page(&["c", "d"], Some(5)), now()), next(at(1)));
-    assert_eq!(pass.accept(&at(1), &page(&["a", "b"], Some(5)), now()), LAST);
-    assert_eq!(pass.end(), PassEnd::Proven);
+    for want in [None, Some(Proof::SeenTwice)] {
+        assert_eq!(pass.accept(&at(1), &page(&["a", "b"], Some(5)), now()), next(at(3)));
+        assert_eq!(pass.accept(&at(3), &page(&["e"], Some(5)), now()), next(at(2)));
+        assert_eq!(pass.accept(&at(2), &page(&["c", "d"], Some(5)), now()), next(at(1)));
+        assert_eq!(pass.accept(&at(1), &page(&["a", "b"], Some(5)), now()), LAST);
+        assert_eq!(pass.proof(), want);
+        pass.turn_page_over();
+    }
     let mut two = self::pass(|spec| {
         spec.pagination.kind = PagingKind::Page;
         spec.pagination.backward = true;
@@ -275,6 +325,59 @@ fn backward_paging_reads_from_the_last_page_to_the_first() {
     assert_eq!(two.accept(&at(1), &page(&["a", "b"], Some(3)), now()), next(at(2)));
     assert_eq!(two.accept(&at(2), &page(&["c"], Some(3)), now()), next(at(1)));
     assert_eq!(two.accept(&at(1), &page(&["a", "b"], Some(3)), now()), LAST);
+}
+
+#[test]
+fn backward_paging_is_not_over_before_the_first_page_was_met_again() {
+    let mut pass = pass(|spec| {
+        spec.pagination.kind = PagingKind::Page;
+        spec.pagination.backward = true;
+        spec.pagination.stop = vec![StopRule::CountReached, StopRule::EmptyPage];
+        spec.pagination.size = 2;
+    });
+    let at = Position::Page;
+    assert_eq!(pass.accept(&at(1), &page(&["a", "b"], Some(7)), now()), next(at(4)));
+    assert_eq!(pass.accept(&at(4), &page(&["g"], Some(7)), now()), next(at(3)));
+    // a and b have left: as many ids were met as there are, and d was not.
+    assert_eq!(pass.accept(&at(3), &page(&["g"], Some(5)), now()), next(at(2)));
+    assert_eq!(pass.accept(&at(2), &page(&["e", "f"], Some(5)), now()), next(at(1)));
+    assert_eq!(pass.accept(&at(1), &page(&["c", "d"], Some(5)), now()), LAST);
+    assert!(matches!(pass.end(), PassEnd::Again { .. }));
+}
+
+#[test]
+fn backward_paging_passes_over_pages_that_are_gone() {
+    let mut pass = pass(|spec| {
+        spec.pagination.kind = PagingKind::Page;
+        spec.pagination.backward = true;
+        spec.pagination.size = 2;
+    });
+    let at = Position::Page;
+    assert_eq!(pass.accept(&at(1), &page(&["a", "b"], Some(5)), now()), next(at(3)));
+    assert_eq!(pass.accept(&at(3), &page(&[], Some(4)), now()), next(at(2)));
+    assert_eq!(pass.accept(&at(2), &page(&[], Some(4)), now()), Accepted::AskAgain, "this one should be there");
+}
+
+#[test]
+fn a_count_that_fell_is_no_end() {
+    let mut pass = pass(|spec| spec.pagination.kind = PagingKind::Page);
+    let at = Position::Page;
+    assert_eq!(pass.accept(&at(1), &page(&["a", "b", "c"], Some(8)), now()), next(at(2)));
+    // a and b have left: as many ids were met as there are, and d, e and i were not.
+    assert_eq!(pass.accept(&at(2), &page(&["f", "g", "h"], Some(6)), now()), next(at(3)));
+    assert_eq!(pass.accept(&at(3), &page(&["i"], Some(6)), now()), next(at(4)));
+    assert_eq!(pass.accept(&at(4), &page(&[], Some(6)), now()), LAST);
+    assert!(matches!(pass.end(), PassEnd::Again { .. }));
+}
+
+#[test]
+fn ties_that_come_twice_do_not_step_over_a_whole_grain() {
+    let mut pass = pass(|spec| spec.pagination.kind = PagingKind::Time);
+    let (from, ties) = (Timestamp::from_seconds(0), Timestamp::from_seconds(2));
+    let page = Page { items: vec![item("a", 2), item("b", 2)], ..page(&[], None) };
+    assert_eq!(pass.accept(&Position::Since(from), &page, now()), next(Position::Since(ties)));
+    let after = ties.plus(Span::from_micros(1));
+    assert_eq!(pass.accept(&Position::Since(ties), &page, now()), next(Position::Since(after)));
 }
 
 #[test]
@@ -350,4 +453,21 @@ fn a_record_without_an_id_counts_by_its_bytes() {
     let mut pass = pass(|_| {});
     assert_eq!(pass.accept(&Position::Offset(0), &with_bad, now()), LAST);
     assert_eq!(pass.end(), PassEnd::Proven);
+}
+
+#[test]
+fn a_page_with_bytes_that_are_no_text_is_asked_for_again_before_it_counts() {
+    let bad =
+        |reason| BadItem { id: None, reason, path: String::new(), message: String::new(), raw: Default::default() };
+    let spoilt = |reason| Page { bad: vec![bad(reason)], ..page(&["a"], Some(2)) };
+    let mut reading = pass(|_| ());
+    for _ in 0..SPOILT_RETRIES {
+        assert_eq!(reading.accept(&Position::Offset(0), &spoilt(BadReason::BadText), now()), Accepted::AskAgain);
+        reading.asked_again();
+    }
+    assert_eq!(reading.accept(&Position::Offset(0), &spoilt(BadReason::BadText), now()), LAST);
+    let other = pass(|_| ()).accept(&Position::Offset(0), &spoilt(BadReason::BadTime), now());
+    assert_eq!(other, LAST, "what is written wrongly is so the next time too");
+    let mut once = pass(|spec| spec.pagination.replayable = false);
+    assert_ne!(once.accept(&Position::Offset(0), &spoilt(BadReason::BadText), now()), Accepted::AskAgain);
 }

@@ -9,7 +9,12 @@
 //! wildcards become [`JsonStep`]s, which the decoder follows without building a tree; anything else is kept as a
 //! query for a tree of the record.
 
+mod date;
+mod ids;
+pub mod mapping;
 mod pipe;
+mod plain;
+mod words;
 mod xml;
 
 use std::ops::Range;
@@ -18,7 +23,10 @@ use jsonpath_rfc9535::{JsonPath, SingularSegment};
 
 use crate::spec::snapshot::Format;
 
-pub use pipe::{PartialDate, Pipe};
+pub use date::PartialDate;
+pub use ids::IdKind;
+pub use pipe::Pipe;
+pub use words::Codes;
 pub use xml::{XmlName, XmlPath, XmlPredicate, XmlStep, XmlTarget};
 
 /// Longest text of an extract.

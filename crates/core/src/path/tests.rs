@@ -100,8 +100,13 @@ fn partial_dates_are_read_in_all_shapes_seen_in_the_wild() {
         (json!({"year": {"value": "2016"}, "month": null}), json!("2016")),
         (json!({"Year": "2019", "Season": "Summer"}), json!("2019")),
         (json!({"MedlineDate": "1998 Dec-1999 Jan", "#text": "1998 Dec-1999 Jan"}), json!("1998-12")),
-        (json!("07.04.2017"), Value::Null),
-        (json!("March 2011"), Value::Null),
+        (json!("07.04.2017"), json!("2017-04-07")),
+        (json!("March 2011"), json!("2011-03")),
+        (json!("15 March 2011"), json!("2011-03-15")),
+        (json!("March 15, 2011"), json!("2011-03-15")),
+        (json!("07/04/2017"), Value::Null),
+        (json!("Spring 2011"), Value::Null),
+        (json!("(:tba)"), Value::Null),
         (json!(true), Value::Null),
     ] {
         assert_eq!(Pipe::PartialDate.apply(value.clone()), want, "{value}");
@@ -122,6 +127,17 @@ fn pipes_convert_or_give_null() {
         ("date", json!("2026-01-31T10:00:00Z"), json!("2026-01-31")),
         ("date", json!("2026-01"), Value::Null),
         ("trim", Value::Null, Value::Null),
+        ("last", json!(["a", "b", null]), json!("b")),
+        ("count", json!(["a", "b"]), json!(2)),
+        ("count", json!("a"), json!(1)),
+        ("flag", json!(["Y", "N", "maybe"]), json!([true, false, null])),
+        ("split(';')", json!("a; b;;"), json!(["a", "b"])),
+        ("doi", json!(["NA", "doi:10.1234/A"]), json!([null, "10.1234/a"])),
+        ("plain", json!("<i>a</i> b"), json!("a b")),
+        ("codes('x=y; *=z')", json!(["q", "X"]), json!("y")),
+        ("codes('x=y')", json!("q"), Value::Null),
+        ("inverted", json!({"the": [0, 2], "cat": [1], "end": [3]}), json!("the cat the end")),
+        ("inverted", json!("text"), Value::Null),
     ] {
         assert_eq!(Pipe::parse(pipe).unwrap().apply(value.clone()), want, "{pipe} {value}");
     }

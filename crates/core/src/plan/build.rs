@@ -5,21 +5,29 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::calendar::UnknownZone;
+use crate::gate::pace::FULL;
+use crate::gate::{self, Estimate};
 use crate::hash::Hash32;
 use crate::id::{Id, IdGen};
 use crate::page::Part;
 use crate::pass::Pass;
+use crate::plan::campaign::Campaign;
 use crate::plan::coverage::{Coverage, Settling, next_plan};
+use crate::plan::estimate;
+use crate::plan::portion::Portion;
 use crate::plan::slicer::Slicer;
 use crate::planted::{Defect, planted};
 use crate::ports::{Namespace, NewPlan, NewSlice, NewTask, PlanView, PlanningView, Walk};
 use crate::spec::hashes;
-use crate::spec::snapshot::{Operation, OutOfRange, SpecSnapshot};
+use crate::spec::snapshot::{NamespaceScope, Operation, OutOfRange, SpecSnapshot};
 use crate::time::{Span, Timestamp};
 use crate::window::Window;
 
 /// Most slices of one plan; the rest is owed to the next one.
 pub const SLICES_MAX: usize = 20_000;
+
+/// How far ahead the hints of a plan's slices look.
+pub const HINT_HORIZON: Span = Span::HOUR;
 
 /// One piece of a plan or of a split.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +45,18 @@ pub struct PlanAsk {
     pub now: Timestamp,
     /// Read nothing dated at or after this.
     pub until: Option<Timestamp>,
+    pub campaign: Campaign,
+    /// What the gate lets through within [`HINT_HORIZON`]; the declared rate counts where nobody asked it.
+    pub estimate: Option<Estimate>,
+    /// Most tasks of its partition that are queued at a time.
+    pub stock_max: u32,
+}
+
+impl PlanAsk {
+    /// How much of the plan gets tasks at once.
+    pub(super) fn portion(&self) -> Portion {
+        Portion::of(&self.spec, self.stock_max, self.now)
+    }
 }
 
 /// Why there can be no plan.
@@ -64,8 +84,14 @@ pub fn namespace_of(spec: &SpecSnapshot) -> Namespace {
 
 /// How the coverage of a plan is walked.
 pub fn walk_of(plan: &PlanView) -> Walk {
+    let mut namespace = plan.namespace.clone();
+    if planted(Defect::BackfillMovesHarvest) && namespace.operation == Operation::Backfill {
+        let harvest =
+            SpecSnapshot { operation: Operation::Harvest, namespace: NamespaceScope::Expr, ..(*plan.spec).clone() };
+        namespace = namespace_of(&harvest);
+    }
     Walk {
-        namespace: plan.namespace.clone(),
+        namespace,
         origin: coverage_origin(plan),
         settling_lag: plan.spec.window.safety_lag,
         shares: plan.spec.shares.clone(),
@@ -75,22 +101,34 @@ pub fn walk_of(plan: &PlanView) -> Walk {
 /// Where the coverage of a plan's namespace begins.
 fn coverage_origin(plan: &PlanView) -> Timestamp {
     match plan.namespace.operation {
-        Operation::Harvest => plan.spec.window.origin,
-        // These read what they were asked to read: their cursor begins where their first plan began.
-        Operation::Backfill | Operation::Update => plan.window.from(),
+        // A backfill reads its newest windows first: its cursor begins at the oldest moment that was asked for.
+        Operation::Harvest | Operation::Backfill => plan.spec.window.origin,
+        // It reads what it was asked to read: its cursor begins where its first plan began.
+        Operation::Update => plan.window.from(),
     }
 }
 
-/// Windows that a HARVEST of this spec still owes at `now`, with edges the source can name.
+/// How late a reading must be to be the last one. A backfill reads each window once.
+fn settling(spec: &SpecSnapshot) -> Settling {
+    let lookback = match spec.operation {
+        Operation::Harvest => spec.window.lookback,
+        Operation::Backfill | Operation::Update => Span::ZERO,
+    };
+    Settling { lag: spec.window.safety_lag, lookback }
+}
+
+/// Windows that this spec still owes at `now`, with edges the source can name.
 pub fn owed(ask: &PlanAsk, view: &PlanningView) -> Result<Vec<Window>, NoPlan> {
     let window = &ask.spec.window;
     let slicer = Slicer::new(window)?;
-    let lag = if planted(Defect::PlanBeyondLag) { Span::ZERO } else { window.safety_lag };
-    let settling = Settling { lag, lookback: window.lookback };
-    let source_now = ask.now.minus(view.source_behind.max(Span::ZERO));
+    let mut settling = settling(&ask.spec);
+    if planted(Defect::PlanBeyondLag) {
+        settling.lag = Span::ZERO;
+    }
+    let source_now = ask.now.minus(view.source_behind.max(Span::ZERO)).minus(view.lag_raised.max(Span::ZERO));
     let settled = source_now.minus(settling.lag);
     in_range(ask, settled)?;
-    let end = slicer.plan_end(settled.min(ask.until.unwrap_or(Timestamp::MAX)));
+    let end = plan_end(ask, &slicer, settled);
     let known = view.finished_to.and_then(|to| Window::new(window.origin, to));
     let waived: Vec<Window> = view.waived.iter().copied().chain(known).collect();
     let finished = Coverage::finished(&view.slices, &waived, settling);
@@ -98,7 +136,17 @@ pub fn owed(ask: &PlanAsk, view: &PlanningView) -> Result<Vec<Window>, NoPlan> {
         Some(watermark) => Window::new(watermark, source_now.minus(settling.lag)).into_iter().collect(),
         None => next_plan(window.origin, source_now, &finished, settling),
     };
-    Ok(slicer.outward(&raw, end))
+    let asked = Window::new(Timestamp::MIN, ask.until.unwrap_or(Timestamp::MAX));
+    let raw: Vec<Window> = raw.iter().filter_map(|window| asked.as_ref()?.intersect(window)).collect();
+    Ok(slicer.outward(&ask.campaign.restrict(raw), end))
+}
+
+/// A harvest ends before what was excluded; a backfill reads all of what was asked for, if need be a little more.
+fn plan_end(ask: &PlanAsk, slicer: &Slicer, settled: Timestamp) -> Timestamp {
+    match ask.spec.operation {
+        Operation::Harvest => slicer.plan_end(settled.min(ask.until.unwrap_or(Timestamp::MAX))),
+        Operation::Backfill | Operation::Update => slicer.plan_end(settled),
+    }
 }
 
 /// An end before the source's first record or after its last settled moment is cut to them, unless that is declared
@@ -115,14 +163,20 @@ fn in_range(ask: &PlanAsk, settled: Timestamp) -> Result<(), NoPlan> {
 
 /// The plan for what is owed; `None` when nothing is.
 pub fn plan(ask: &PlanAsk, view: &PlanningView, ids: &IdGen) -> Result<Option<NewPlan>, NoPlan> {
-    let slicer = Slicer::new(&ask.spec.window)?;
+    let width = estimate::slice_width(&ask.spec, &view.history);
+    let slicer = Slicer::of_width(&ask.spec.window, width)?;
     let windows = owed(ask, view)?;
     let mut pieces: Vec<Window> = windows.iter().flat_map(|window| slicer.cut(*window)).collect();
     let whole = pieces.len();
+    if ask.spec.operation == Operation::Backfill {
+        // The newest first, also when not all of them fit.
+        pieces.reverse();
+    }
     pieces.truncate(SLICES_MAX);
-    let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(None) };
+    let covered = Coverage::of(pieces.iter().copied());
+    let (Some(first), Some(last)) = (covered.windows().first(), covered.windows().last()) else { return Ok(None) };
     let Some(window) = Window::new(first.from(), last.to()) else { return Ok(None) };
-    let namespace = namespace_of(&ask.spec);
+    let namespace = ask.campaign.namespace(&ask.spec, ask.until);
     let view_of = PlanView {
         id: ids.next(),
         namespace: namespace.clone(),
@@ -131,8 +185,16 @@ pub fn plan(ask: &PlanAsk, view: &PlanningView, ids: &IdGen) -> Result<Option<Ne
         spec_fingerprint: hashes::spec_fingerprint(&ask.spec),
         expr_proto_hash: hashes::expr_proto_hash(&ask.spec),
     };
-    let covered = Coverage::of(pieces.iter().copied());
+    let finished_to = finished_prefix(ask, view);
     let children: Vec<Child> = pieces.iter().map(|window| Child { window: *window, part: None }).collect();
+    let mut slices = slices(&view_of, &children, 1, ask.spec.priority, ask.now, ids);
+    let per_hour = estimate::records_per_hour(&view.history);
+    // The signature leaves the budget out, so a hint changes no key.
+    for slice in &mut slices {
+        slice.task.expected_requests = estimate::expected_cost(&ask.spec, per_hour, slice.window.width());
+        slice.slice_spec["budget"]["hint"] = hint(ask);
+        slice.slice_spec["budget"]["expectedRequests"] = json!(slice.task.expected_requests);
+    }
     Ok(Some(NewPlan {
         id: view_of.id,
         instance: ask.instance,
@@ -140,20 +202,51 @@ pub fn plan(ask: &PlanAsk, view: &PlanningView, ids: &IdGen) -> Result<Option<Ne
         namespace,
         window,
         slice_strategy: "TIME".into(),
-        slice_params: json!({ "slice": ask.spec.window.slice, "windows": covered.windows() }),
+        slice_params: slice_params(ask, width, &covered, finished_to),
         expr_proto_hash: view_of.expr_proto_hash,
         expr_proto: hashes::expr_proto(&ask.spec),
         spec_fingerprint: view_of.spec_fingerprint,
-        remarks: remarks(&ask.spec, window, children.len(), whole),
-        slices: slices(&view_of, &children, 1, ask.spec.priority, ask.now, ids),
-        finished_to: finished_prefix(ask, view),
+        remarks: remarks(&ask.spec, window, (children.len(), whole), per_hour),
+        slices,
+        portion: ask.portion(),
+        finished_to,
         spec: ask.spec.clone(),
     }))
 }
 
+/// 4.10.6: what the gate would let through while the plan is worked on.
+fn hint(ask: &PlanAsk) -> Value {
+    let rate = &ask.spec.rate;
+    let declared = || gate::estimate(rate, ask.now, FULL, ask.now, HINT_HORIZON);
+    let estimate = ask.estimate.unwrap_or_else(declared);
+    json!({
+        "requests": estimate.requests,
+        "within": HINT_HORIZON,
+        "concurrency": estimate.concurrency,
+        "pace": estimate.pace as f64 / FULL as f64,
+        "permitCost": rate.permits(),
+    })
+}
+
+/// The shortcut that the plan was computed from is told too: a cursor that is rebuilt finds it here.
+fn slice_params(ask: &PlanAsk, width: Span, covered: &Coverage, finished_to: Option<Timestamp>) -> Value {
+    let mut params = json!({ "slice": width, "windows": covered.windows(), "finishedTo": finished_to });
+    if let Some(activity) = &ask.campaign.activity {
+        params["activity"] = json!(activity);
+    }
+    if let Some(only) = &ask.campaign.only {
+        params["only"] = json!(only);
+    }
+    params
+}
+
+/// A shortcut for the long history of a harvest; the others look at all their slices.
 fn finished_prefix(ask: &PlanAsk, view: &PlanningView) -> Option<Timestamp> {
+    if ask.spec.operation != Operation::Harvest {
+        return None;
+    }
     let window = &ask.spec.window;
-    let settling = Settling { lag: window.safety_lag, lookback: window.lookback };
+    let settling = settling(&ask.spec);
     let known = view.finished_to.and_then(|to| Window::new(window.origin, to));
     let waived: Vec<Window> = view.waived.iter().copied().chain(known).collect();
     let to = Coverage::finished(&view.slices, &waived, settling).prefix_end(window.origin);
@@ -161,11 +254,12 @@ fn finished_prefix(ask: &PlanAsk, view: &PlanningView) -> Option<Timestamp> {
 }
 
 /// 14.3.5.
-fn remarks(spec: &SpecSnapshot, window: Window, slices: usize, whole: usize) -> Value {
+fn remarks(spec: &SpecSnapshot, window: Window, (slices, whole): (usize, usize), per_hour: Option<f64>) -> Value {
     json!({
         "sliceCount": slices,
         "deferredSlices": whole - slices,
         "window": { "from": window.from(), "to": window.to(), "safetyLag": spec.window.safety_lag },
+        "estimate": { "recordsPerHour": per_hour.map(f64::ceil) },
         "degradation": spec.warnings,
         "warnings": spec.warnings,
         "budget": { "rate": spec.rate.windows, "concurrency": spec.rate.concurrency },
@@ -212,6 +306,7 @@ fn slice(plan: &PlanView, piece: &Child, slice_no: u32, priority: u8, now: Times
             priority,
             scheduled_at: now,
             first_token: first,
+            expected_requests: estimate::expected_cost(spec, None, piece.window.width()),
         },
     }
 }
@@ -256,7 +351,15 @@ mod tests {
             for out_of_range in [OutOfRange::Clip, OutOfRange::Fail] {
                 let mut spec = spec.clone();
                 spec.window.out_of_range = out_of_range;
-                let ask = PlanAsk { instance: Id(1), spec: Arc::new(spec), now, until };
+                let ask = PlanAsk {
+                    instance: Id(1),
+                    spec: Arc::new(spec),
+                    now,
+                    until,
+                    campaign: Campaign::default(),
+                    estimate: None,
+                    stock_max: 1_000,
+                };
                 let owed = owed(&ask, &PlanningView::default());
                 match owed {
                     Ok(windows) => {
@@ -269,5 +372,34 @@ mod tests {
                 }
             }
         }
+    }
+
+    struct Still;
+
+    #[async_trait::async_trait]
+    impl crate::ports::Clock for Still {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_seconds(1_700_000_000)
+        }
+
+        async fn sleep_until(&self, _until: Timestamp) {}
+    }
+
+    #[test]
+    fn a_hint_of_the_gate_stands_in_the_slice_and_changes_no_signature() {
+        let spec = Arc::new(sample::snapshot());
+        let now = spec.window.origin.plus(Span::DAY);
+        let slow = Estimate { requests: 7, concurrency: 1, resumes_at: now, pace: FULL / 4 };
+        let built = [None, Some(slow)].map(|estimate| {
+            let campaign = Campaign::default();
+            let spec = spec.clone();
+            let ask = PlanAsk { instance: Id(1), spec, now, until: None, campaign, estimate, stock_max: 1_000 };
+            let ids = IdGen::new(Arc::new(Still), 1);
+            plan(&ask, &PlanningView::default(), &ids).unwrap().unwrap().slices.remove(0)
+        });
+        let hints = built.each_ref().map(|slice| slice.slice_spec["budget"]["hint"].clone());
+        assert_eq!((&hints[0]["requests"], &hints[1]["requests"]), (&json!(36_000), &json!(7)));
+        assert_eq!((&hints[0]["pace"], &hints[1]["pace"]), (&json!(1.0), &json!(0.25)));
+        assert_eq!(built[0].signature_hash, built[1].signature_hash);
     }
 }

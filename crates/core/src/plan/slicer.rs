@@ -5,6 +5,7 @@
 
 use crate::calendar::{Stepper, UnknownZone};
 use crate::page::Part;
+use crate::plan::ranges::{IdSample, cut_seen};
 use crate::planted::{Defect, planted};
 use crate::spec::snapshot::{SecondKey, WindowSpec};
 use crate::time::{Span, Timestamp};
@@ -27,13 +28,18 @@ pub struct Slicer {
 
 impl Slicer {
     pub fn new(window: &WindowSpec) -> Result<Slicer, UnknownZone> {
+        Slicer::of_width(window, window.slice)
+    }
+
+    /// As the definition says, but with slices of another width.
+    pub fn of_width(window: &WindowSpec, slice: Span) -> Result<Slicer, UnknownZone> {
         let zone = &window.boundary.zone;
         let grain = window.boundary.grain.max(Span::from_micros(1));
         let align = window.align.span().max(grain);
         Ok(Slicer {
             grain: Stepper::new(grain, zone)?,
             align: Stepper::new(align, zone)?,
-            slice: Stepper::new(window.slice.max(grain), zone)?,
+            slice: Stepper::new(slice.max(grain), zone)?,
         })
     }
 
@@ -85,11 +91,10 @@ impl Slicer {
 }
 
 /// Parts of a window that time cannot cut: by the source's second key, else by cutting the part it has.
-pub fn split_part(part: Option<&Part>, second: Option<&SecondKey>, parts: u64) -> Option<Vec<Part>> {
-    let wanted = parts.clamp(2, CHILDREN_MAX);
+pub fn split_part(part: Option<&Part>, second: Option<&SecondKey>, parts: u64, sample: &IdSample) -> Option<Vec<Part>> {
     match (part, second) {
-        (Some(Part::IdRange { from, to }), _) => cut_ids(*from, *to, wanted),
-        (None, Some(SecondKey::IdRange { from, to })) => cut_ids(*from, *to, wanted),
+        (Some(Part::IdRange { from, to }), _) => cut_seen(*from, *to, parts, sample),
+        (None, Some(SecondKey::IdRange { from, to })) => cut_seen(*from, *to, parts, sample),
         (None, Some(SecondKey::HashBucket { buckets })) => {
             let all = (0..*buckets).map(|bucket| Part::HashBucket { bucket, buckets: *buckets }).collect();
             (*buckets > 1).then_some(all)
@@ -194,9 +199,10 @@ mod tests {
     #[test]
     fn a_second_key_takes_over_where_time_ends() {
         let second = SecondKey::HashBucket { buckets: 4 };
-        assert_eq!(split_part(None, Some(&second), 9).unwrap().len(), 4);
-        assert_eq!(split_part(Some(&Part::HashBucket { bucket: 0, buckets: 4 }), Some(&second), 2), None);
-        assert_eq!(split_part(None, None, 2), None);
+        let none = IdSample::default();
+        assert_eq!(split_part(None, Some(&second), 9, &none).unwrap().len(), 4);
+        assert_eq!(split_part(Some(&Part::HashBucket { bucket: 0, buckets: 4 }), Some(&second), 2, &none), None);
+        assert_eq!(split_part(None, None, 2, &none), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::page::Part;
 use crate::pass::Prefix;
 use crate::plan::build::Child;
+use crate::plan::ranges::IdSample;
 use crate::plan::slicer::{Slicer, split_part};
 use crate::spec::snapshot::WindowSpec;
 use crate::window::Window;
@@ -18,14 +19,21 @@ pub struct Cut {
 
 /// By time down to the grain, then by the second key. What was proven need not be read again: then the rest alone is
 /// smaller than the slice was. `None` when nothing makes it smaller.
-pub fn cut(spec: &WindowSpec, window: Window, part: Option<&Part>, prefix: Option<Prefix>, parts: u64) -> Option<Cut> {
+pub fn cut(
+    spec: &WindowSpec,
+    window: Window,
+    part: Option<&Part>,
+    prefix: Option<Prefix>,
+    parts: u64,
+    sample: &IdSample,
+) -> Option<Cut> {
     let prefix = prefix.filter(|_| part.is_none());
     let proven = prefix.and_then(|prefix| Some((Window::new(window.from(), prefix.to)?, prefix)));
     let rest = match proven {
         Some((_, prefix)) => Window::new(prefix.to, window.to())?,
         None => window,
     };
-    let children = match pieces(spec, rest, part, parts) {
+    let children = match pieces(spec, rest, part, parts, sample) {
         Some(children) => children,
         None if proven.is_some() => vec![Child { window: rest, part: None }],
         None => return None,
@@ -33,14 +41,14 @@ pub fn cut(spec: &WindowSpec, window: Window, part: Option<&Part>, prefix: Optio
     Some(Cut { proven, children })
 }
 
-fn pieces(spec: &WindowSpec, window: Window, part: Option<&Part>, parts: u64) -> Option<Vec<Child>> {
+fn pieces(spec: &WindowSpec, window: Window, part: Option<&Part>, parts: u64, sample: &IdSample) -> Option<Vec<Child>> {
     if part.is_none()
         && let Ok(slicer) = Slicer::new(spec)
         && let Some(windows) = slicer.split(window, parts)
     {
         return Some(windows.into_iter().map(|window| Child { window, part: None }).collect());
     }
-    let cut = split_part(part, spec.second_key.as_ref(), parts)?;
+    let cut = split_part(part, spec.second_key.as_ref(), parts, sample)?;
     Some(cut.into_iter().map(|part| Child { window, part: Some(part) }).collect())
 }
 
@@ -86,7 +94,7 @@ mod tests {
             (&keyed, window(0, 3), None, prefix(2), Some((Some(window(0, 2)), vec![(window(2, 3), true); 2]))),
             (&keyed, window(0, 3), Some(&range), prefix(2), None),
         ] {
-            let found = cut(spec, slice, part, prefix, 2);
+            let found = cut(spec, slice, part, prefix, 2, &IdSample::default());
             assert_eq!(found.as_ref().map(shown), want, "{slice} {part:?} {prefix:?}");
         }
     }

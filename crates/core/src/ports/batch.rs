@@ -3,10 +3,12 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use crate::absence::Lack;
 use crate::hash::Hash32;
 use crate::id::Id;
 use crate::page::BadItem;
 use crate::record::NewRecord;
+use crate::refit::Policy;
 use crate::spec::snapshot::QuarantineSpec;
 use crate::time::Timestamp;
 
@@ -74,9 +76,10 @@ pub struct BatchCommit {
     pub bad: Vec<BadItem>,
     /// Records that the database refuses join `bad` within these limits; beyond them the page is refused whole.
     pub quarantine: QuarantineSpec,
-    /// Ids asked for in a detail request and not returned.
-    pub missing: Vec<String>,
-    /// Ids asked for earlier as missing and now returned are cleared by the store.
+    /// Ids asked for in a detail request and not returned, and how. Those that come later are cleared by the store.
+    pub missing: Vec<(String, Lack)>,
+    /// What the page may do to records that are stored.
+    pub policy: Policy,
     pub page_ids: Vec<u64>,
     /// Two-phase search: the ids whose details are to be asked for.
     pub id_list: Option<Vec<String>>,
@@ -118,6 +121,22 @@ pub struct Counts {
     pub duplicate: u64,
     pub quarantined: u64,
     pub filtered: u64,
+    /// Records that are gone because the page lacked them; no part of the sum.
+    #[serde(default)]
+    pub tombstoned: u64,
+}
+
+impl Counts {
+    pub fn add(&mut self, more: &Counts) {
+        self.fetched += more.fetched;
+        self.inserted += more.inserted;
+        self.updated += more.updated;
+        self.unchanged += more.unchanged;
+        self.stale += more.stale;
+        self.duplicate += more.duplicate;
+        self.quarantined += more.quarantined;
+        self.filtered += more.filtered;
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::gate::Drawn;
+use crate::gate::{Drawn, Estimate, Want};
 use crate::spec::snapshot::{RateKeyPart, RateSpec, SpecSnapshot};
 use crate::time::{Span, Timestamp};
 
@@ -17,6 +17,9 @@ impl RateKey {
 
     /// The key that a spec's requests are counted under.
     pub fn of(spec: &SpecSnapshot) -> RateKey {
+        if let Some(name) = &spec.rate.shared {
+            return RateKey(format!("shared/{name}"));
+        }
         let parts: Vec<&str> = spec
             .rate
             .key
@@ -28,6 +31,14 @@ impl RateKey {
             })
             .collect();
         RateKey(if parts.is_empty() { spec.provenance.clone() } else { parts.join("/") })
+    }
+
+    /// One for each credential of the spec.
+    pub fn each(spec: &SpecSnapshot) -> Vec<RateKey> {
+        match spec.spare_auth.is_empty() {
+            true => vec![RateKey::of(spec)],
+            false => spec.each_credential().iter().map(RateKey::of).collect(),
+        }
     }
 
     pub fn as_str(&self) -> &str {
@@ -43,6 +54,8 @@ pub struct Permit {
     /// A permit is a dated slot: unused for longer than a moment it must be handed back and asked for again, or
     /// requests held up on the way would arrive together.
     pub granted_at: Timestamp,
+    /// At which it was granted, in millionths of the declared rate.
+    pub pace: i64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -72,13 +85,26 @@ pub enum Signal {
     Transient,
 }
 
+/// One request that wants to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct PermitAsk<'a> {
+    pub key: &'a RateKey,
+    pub rate: &'a RateSpec,
+    pub deadline: Timestamp,
+    /// BACKFILL: takes a share while others wait.
+    pub background: bool,
+}
+
 #[async_trait]
 pub trait Gate: Send + Sync {
-    /// Allows a request now, or says when to ask again, or refuses because it cannot be before `deadline`.
-    async fn acquire(&self, key: &RateKey, rate: &RateSpec, deadline: Timestamp) -> Decision;
+    /// Allows a request now, or says when to ask again, or refuses because it cannot be before the deadline.
+    async fn acquire(&self, ask: PermitAsk<'_>) -> Decision;
 
     /// Ends the request that `permit` allowed and tells the gate what the source said.
     async fn feedback(&self, permit: Permit, signal: Signal);
+
+    /// What the key lets through within `horizon` from now; spends nothing.
+    async fn estimate(&self, key: &RateKey, rate: &RateSpec, horizon: Span) -> Estimate;
 }
 
 /// Where the fleet's limits are kept. Changes of place are numbered, and nothing is carried over.
@@ -122,10 +148,8 @@ pub struct GateAsk {
     pub key: RateKey,
     pub rate: RateSpec,
     pub mode: GateMode,
-    /// Slots wanted; none when there is only something to tell.
-    pub most: u32,
-    /// No slot later than this from now.
-    pub horizon: Span,
+    /// No slots are wanted when there is only something to tell.
+    pub want: Want,
     /// How long a key of which this place knows nothing is left alone, from the change of place on.
     pub fresh_wait: Span,
     /// Slots count as used up to this much late.
@@ -138,9 +162,9 @@ pub struct GateAsk {
 /// What the source said, for everyone who asks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    Answered,
-    /// Too much: ask half as often, and not at all for a while.
+    /// Too much, to the request of this slot: ask less often, and not at all for a while.
     Throttled {
+        slot: u64,
         pause: Span,
     },
     Pause {

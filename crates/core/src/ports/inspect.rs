@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::hash::Hash32;
 use crate::id::Id;
 use crate::ports::LedgerError;
 use crate::time::Timestamp;
@@ -26,6 +27,9 @@ pub enum Noun {
     Instance,
     Outbox,
     SourceControl,
+    Signal,
+    Alarm,
+    Budget,
 }
 
 impl Noun {
@@ -43,6 +47,9 @@ impl Noun {
         Noun::Instance,
         Noun::Outbox,
         Noun::SourceControl,
+        Noun::Signal,
+        Noun::Alarm,
+        Noun::Budget,
     ];
 }
 
@@ -55,6 +62,7 @@ pub struct ListFilter {
     pub slice: Option<Id>,
     pub task: Option<Id>,
     pub run: Option<Id>,
+    pub namespace: Option<Hash32>,
     /// At most this many rows; 0 means the default of 50, and no answer has more than 1000.
     pub limit: u32,
     /// Only rows with a smaller id: the last id of the page before.

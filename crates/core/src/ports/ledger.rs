@@ -9,10 +9,13 @@ use uuid::Uuid;
 
 use crate::failpoint::Struck;
 use crate::hash::Hash32;
+use crate::healing::Circuit;
 use crate::id::Id;
 use crate::page::Part;
 use crate::plan::coverage::ReadSlice;
-use crate::ports::{BatchCommit, BatchTrace, Committed, OpenBatch};
+use crate::plan::estimate::Counted;
+use crate::plan::portion::Portion;
+use crate::ports::{BatchCommit, BatchTrace, Budgets, Committed, Healing, OpenBatch};
 use crate::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
 use crate::states::TaskState;
 use crate::time::{Span, Timestamp};
@@ -104,6 +107,8 @@ pub struct NewInstance {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanningView {
     pub live_plan: Option<Id>,
+    /// The schedule instance that the live plan came of.
+    pub live_instance: Option<Id>,
     pub watermark: Option<Timestamp>,
     /// SUCCEEDED slices that reach past the finished prefix stored with the cursor.
     pub slices: Vec<ReadSlice>,
@@ -115,6 +120,12 @@ pub struct PlanningView {
     /// Tasks QUEUED for this provenance, endpoint and operation.
     pub queued: u64,
     pub paused: Option<String>,
+    /// Healers hold planning until then, and why.
+    pub held: Option<(Timestamp, String)>,
+    /// The next plan ends so much earlier than it would.
+    pub lag_raised: Span,
+    /// What the slices read lately held.
+    pub history: Vec<Counted>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -132,6 +143,8 @@ pub struct NewPlan {
     pub spec_fingerprint: Hash32,
     pub remarks: serde_json::Value,
     pub slices: Vec<NewSlice>,
+    /// How much of it gets tasks at once; the rest waits, and the plan is PARTIAL.
+    pub portion: Portion,
     /// The finished prefix the plan was computed from, kept as a shortcut for the next one.
     pub finished_to: Option<Timestamp>,
 }
@@ -150,7 +163,7 @@ pub struct NewSlice {
     pub task: NewTask,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NewTask {
     pub id: Id,
     pub idempotent_key: Hash32,
@@ -160,13 +173,17 @@ pub struct NewTask {
     pub scheduled_at: Timestamp,
     /// Token of the first page of a pass.
     pub first_token: String,
+    /// What it is expected to cost of a budget; reserved while it is open.
+    pub expected_requests: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
     Created(Id),
-    /// A plan of this namespace is live, or the same trigger was published before.
+    /// A plan of this namespace is live.
     Existing(Id),
+    /// The same trigger has published this plan before; it may have ended since.
+    Repeated(Id),
 }
 
 /// What claims take turns over.
@@ -177,16 +194,31 @@ pub struct Partition {
     pub operation: String,
 }
 
+/// Whose tasks are wanted; what is not given does not restrict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Only {
+    pub provenance: Option<String>,
+    pub operation: Option<Operation>,
+}
+
+impl Only {
+    pub fn wants(&self, partition: &Partition) -> bool {
+        self.provenance.as_ref().is_none_or(|wanted| *wanted == partition.provenance)
+            && self.operation.is_none_or(|wanted| wanted.code() == partition.operation)
+    }
+}
+
 /// What an executor asks for. It asks only for as many tasks as it has room for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub who: String,
     pub limit: u32,
     pub ttl: Span,
-    /// Only tasks of this provenance.
-    pub only: Option<String>,
+    pub only: Only,
     /// Most tasks of one partition that this executor runs at a time.
     pub partition_max: u32,
+    /// Partitions of which fewer are to run for now.
+    pub lowered: BTreeMap<Partition, u32>,
     /// What it runs already.
     pub running: BTreeMap<Partition, u32>,
     /// Partitions whose tasks it runs already wait for the gate: another one of the queue would only wait too.
@@ -195,13 +227,26 @@ pub struct Claim {
 
 impl Claim {
     pub fn new(who: &str, limit: u32, ttl: Span) -> Claim {
-        let (running, crowded) = (BTreeMap::new(), BTreeSet::new());
-        Claim { who: who.to_owned(), limit, ttl, only: None, partition_max: u32::MAX, running, crowded }
+        let (running, crowded, lowered) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        Claim {
+            who: who.to_owned(),
+            limit,
+            ttl,
+            only: Only::default(),
+            partition_max: u32::MAX,
+            lowered,
+            running,
+            crowded,
+        }
     }
 
     /// How many more queued tasks of this partition the executor takes.
     pub fn room(&self, partition: &Partition) -> u32 {
-        if self.crowded.contains(partition) { 0 } else { self.room_for_lost(partition) }
+        if self.crowded.contains(partition) {
+            return 0;
+        }
+        let most = self.lowered.get(partition).copied().unwrap_or(self.partition_max).min(self.partition_max);
+        most.saturating_sub(self.running.get(partition).copied().unwrap_or(0))
     }
 
     /// The same for tasks whose holder is gone: they count as held already, and must not wait for anything.
@@ -232,6 +277,8 @@ pub struct Leased {
     pub trace: Vec<BatchTrace>,
     /// The RUNNING row inserted by the claim for the page to be read next.
     pub batch: OpenBatch,
+    /// The circuit of its endpoint, when this claim took the probe: its first request decides (INV-51).
+    pub probe: Option<Circuit>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -242,6 +289,8 @@ pub struct Task {
     pub operation: Operation,
     pub window: Window,
     pub part: Option<Part>,
+    /// UPDATE: the ids to ask for.
+    pub ids: Vec<String>,
     pub expr_hash: Hash32,
     pub priority: u8,
     pub attempt_no: u32,
@@ -254,20 +303,15 @@ pub struct Task {
 #[derive(Clone, Debug, PartialEq)]
 pub enum SliceOutcome {
     /// One pass from the first page to the source's own end, reconciled.
-    Succeeded {
-        read_at: Timestamp,
-        source_behind: Span,
-        remarks: serde_json::Value,
-    },
+    Succeeded { read_at: Timestamp, source_behind: Span, remarks: serde_json::Value },
     /// Pages are stored but prove nothing, except for what their order proves.
-    Partial {
-        reason: String,
-        prefix: Option<Box<CutAtPrefix>>,
-    },
+    Partial { reason: String, prefix: Option<Box<CutAtPrefix>> },
     Failed {
         class: String,
         reason: String,
         prefix: Option<Box<CutAtPrefix>>,
+        /// A person must act first: its fuse blows, and nobody plans or claims from this endpoint until it is resumed.
+        stops_source: bool,
     },
 }
 
@@ -301,6 +345,8 @@ pub struct Release {
     pub reason: String,
     /// True when this attempt failed; waiting, shutdown and takeover are not failures.
     pub failed: bool,
+    /// The circuit of the endpoint is open; the run's `stats` say so.
+    pub circuit_open: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -326,6 +372,17 @@ pub struct NewPass {
 pub struct Intervention {
     pub actor: String,
     pub reason: String,
+}
+
+/// What a person orders for a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceOrder {
+    pub provenance: String,
+    /// All endpoints when `None`.
+    pub endpoint: Option<String>,
+    /// Stop, or go on.
+    pub pause: bool,
+    pub act: Intervention,
 }
 
 /// What became of a cancellation.
@@ -358,7 +415,7 @@ pub struct PlanView {
 }
 
 #[async_trait]
-pub trait Ledger: Send + Sync {
+pub trait Ledger: Budgets + Healing + Send + Sync {
     /// The clock that leases are measured on.
     fn database_now(&self) -> Timestamp;
 
@@ -382,12 +439,18 @@ pub trait Ledger: Send + Sync {
 
     async fn plan(&self, plan: Id) -> Result<PlanView, LedgerError>;
 
+    /// Plans that have slices without a task, HARVEST before UPDATE before BACKFILL, and the oldest first.
+    async fn partial_plans(&self, only: &Only) -> Result<Vec<Id>, LedgerError>;
+
+    /// Gives the next slices of a PARTIAL plan their one task each, as many as the portion allows; how many.
+    async fn dispatch(&self, plan: Id, portion: &Portion) -> Result<u64, LedgerError>;
+
     /// Leases due tasks, each to one holder, with a higher epoch and a fresh run: the highest priority first, taking
     /// turns over partitions.
     async fn acquire_tasks(&self, claim: &Claim) -> Result<Vec<Leased>, LedgerError>;
 
     /// When the next task can be claimed: now, later (a due time or the end of a lease), or never.
-    async fn next_due(&self, only: Option<&str>) -> Result<Option<Timestamp>, LedgerError>;
+    async fn next_due(&self, only: &Only) -> Result<Option<Timestamp>, LedgerError>;
 
     /// The holder asks for the page now. Of a task that has lost leases before only a lease that is lost after this
     /// counts: one that was lost while it waited says nothing about the page (INV-25).
@@ -395,6 +458,9 @@ pub trait Ledger: Send + Sync {
 
     /// Moves the end of the lease if it is still ours.
     async fn renew(&self, lease: &Lease, ttl: Span) -> Result<Timestamp, LedgerError>;
+
+    /// Whether a person or a fuse has stopped the source or this endpoint of it; who works on it gives its task back.
+    async fn is_stopped(&self, provenance: &str, endpoint: &str) -> Result<bool, LedgerError>;
 
     /// Batch row, records, outbox, quarantine and position become visible together or not at all. A record that the
     /// database refuses goes to quarantine in the same transaction; the others are stored.
@@ -421,6 +487,9 @@ pub trait Ledger: Send + Sync {
 
     /// Cancels every open task of a plan, also those that splits add meanwhile; how many.
     async fn cancel_plan(&self, plan: Id, act: &Intervention) -> Result<u64, LedgerError>;
+
+    /// Stops or resumes a source: from then on nobody plans or claims what is stopped. False when it was so before.
+    async fn order_source(&self, order: &SourceOrder) -> Result<bool, LedgerError>;
 
     /// Counts a window as covered that nobody proved, and moves the watermark over it with the cause WAIVED; where it
     /// went, if it moved.

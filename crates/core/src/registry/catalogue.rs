@@ -19,11 +19,27 @@ macro_rules! entry {
 }
 
 pub const ALL: &[Entry] = &[
+    entry!("arxiv-api"),
+    entry!("arxiv-oai"),
+    entry!("biorxiv"),
+    entry!("clinicaltrials"),
+    entry!("core"),
     entry!("crossref"),
     entry!("datacite"),
     entry!("doaj"),
+    entry!("doaj-oai"),
+    entry!("europepmc"),
+    entry!("medrxiv"),
+    entry!("nih-reporter"),
     entry!("oai-pmh"),
+    entry!("openalex"),
     entry!("openfda"),
+    entry!("orcid"),
+    entry!("pmc-oai"),
     entry!("pubmed"),
+    entry!("ror"),
+    entry!("semanticscholar"),
     entry!("timefeed"),
+    entry!("unpaywall"),
+    entry!("zenodo-oai"),
 ];

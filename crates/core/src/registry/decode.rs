@@ -3,8 +3,11 @@
 //! The decoder walks the tree along the grammar: unknown keys, wrong types and bad values are noted and passed
 //! over, so that one look at a file shows everything that is wrong with it.
 
+use crate::path::mapping::is_field_name;
+
 use super::definition::{Definition, Map, Places, Value};
 use super::diagnostic::{At, Diagnostic};
+use super::endpoint_keys::FIELD;
 use super::grammar::{Block, Kind, names};
 use super::scalars;
 use super::source_keys::SOURCE;
@@ -137,7 +140,9 @@ impl Decoder {
         for entry in entries {
             let inner = join(path, &entry.key);
             self.note(&inner, entry);
-            if named_by_us && !scalars::is_name(&entry.key) {
+            let is_field = matches!(kind, Kind::Short(block, _) if block.name == FIELD.name);
+            let is_name = if is_field { is_field_name(&entry.key) } else { scalars::is_name(&entry.key) };
+            if named_by_us && !is_name {
                 let message = format!("`{}` cannot be a name", entry.key);
                 let mistake = Diagnostic::error("bad_name", &self.places.file, entry.at, message)
                     .found(&entry.key)

@@ -227,6 +227,13 @@ impl Definition {
         self.endpoints().find(|(known, _)| *known == name).map(|(_, endpoint)| endpoint)
     }
 
+    /// Whether an endpoint was tried on a sample made by hand only.
+    pub fn is_unverified(&self) -> bool {
+        let sample =
+            |endpoint: &Map| endpoint.map("response").and_then(|response| response.text("evidence")) == Some("SAMPLE");
+        self.endpoints().any(|(_, endpoint)| sample(endpoint))
+    }
+
     pub fn credentials(&self) -> impl Iterator<Item = (&str, &Map)> {
         self.root.map("credentials").into_iter().flat_map(Map::blocks)
     }

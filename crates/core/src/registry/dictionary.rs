@@ -120,6 +120,10 @@ pub static DICTIONARIES: &[Dictionary] = &[
         ("EPOCH_MILLIS", "milliseconds since 1970", &["epoch_ms"]),
         ("PARTIAL", "year, month or day", &["partial_date"]),
     ]),
+    set("record_shape", "Shape of mapped records", &[("BIBLIOGRAPHIC", "one shape for works of all sources", &[])]),
+    set("evidence", "What a definition was tried on", &[
+        ("RECORDED", "recorded answers of the service", &[]), ("SAMPLE", "a sample made by hand", &["unverified"]),
+    ]),
     set("field_kind", "Use of a field", &[
         ("QUERY_FIELD", "can be searched for", &[]), ("RESPONSE_PATH", "part of an answer", &[]), ("RECORD_FIELD", "mapped field of a record", &[]),
     ]),
@@ -135,7 +139,9 @@ pub static DICTIONARIES: &[Dictionary] = &[
     set("query_operator", "What a query field supports", &[
         ("AND", "both", &[]), ("OR", "either", &[]), ("NOT", "exclusion", &[]), ("PHRASE", "words in order", &[]),
         ("RANGE", "interval", &[]), ("PREFIX", "beginning of a word", &["wildcard"]), ("EXACT", "whole value", &["equals"]),
+        ("WIDER", "finds more than asked", &["loose"]),
     ]),
+    set("query_style", "How conditions are sent", &[("TEXT", "one text", &["boolean"]), ("PARAMS", "parameters", &["filters"])]),
     set("channel", "Release channel", &[("STABLE", "for everyone", &["default"]), ("CANARY", "tried first", &["beta"])]),
     set("ing_operation", "Operation", &[
         ("HARVEST", "increments", &["incremental"]), ("BACKFILL", "history", &[]), ("UPDATE", "refresh of known records", &["refresh"]),

@@ -40,9 +40,13 @@ pub static ENDPOINT: Block = Block {
         rows("window", Kind::Block(&WINDOW), "How time is cut."),
         required(rows("response", Kind::Block(&RESPONSE), "Where things are in an answer.")),
         rows("detail", Kind::Block(&DETAIL), "Second phase: records are asked for by the ids found."),
-        rows("update", Kind::Block(&DETAIL), "Refresh: records are asked for by known ids (by default as `detail`)."),
+        rows("update", Kind::Block(&UPDATE), "Refresh: records are asked for by known ids (by default as `detail`)."),
         rows("errors", Kind::List(&Kind::Block(&ERROR_RULE)), "First match wins, before the built-in taxonomy."),
-        rows("fields", Kind::Table(&Kind::Short(&FIELD, "path")), "Mapped fields by name."),
+        rows(
+            "fields",
+            Kind::Table(&Kind::Short(&FIELD, "path")),
+            "Mapped fields by name; `a.b` and `a[]` make objects and lists.",
+        ),
         rows("rate", Kind::Block(&RATE), "Limits of this endpoint."),
         rows("retry", Kind::Block(&RETRY), "How failed requests are repeated here."),
         rows("http", Kind::Block(&HTTP), "Transport manners of this endpoint."),
@@ -182,6 +186,18 @@ pub static RESPONSE: Block = Block {
         ),
         paths("has_more", Kind::Path, "Whether there are more pages."),
         paths("hash_exclude", Kind::List(&Kind::Path), "Noise left out of the content hash."),
+        paths("merged_into", Kind::Text, "Mapped field that names the record which stands in place of this one."),
+        paths(
+            "signals",
+            Kind::Text,
+            "Mapped field that names the records which this one is a notice about; they are asked for again.",
+        ),
+        paths("shape", Kind::Code("record_shape"), "Shape that the names of `fields` are held against."),
+        paths(
+            "evidence",
+            Kind::Code("evidence"),
+            "What the paths were tried on: recorded answers, or a sample made by hand (unverified).",
+        ),
     ],
 };
 
@@ -200,6 +216,16 @@ pub static DETAIL: Block = Block {
     keys: &[
         required(key("endpoint", "detail_endpoint", Kind::Name, "The endpoint with role detail.")),
         required(key("id_batch_size", "id_batch_size", integer(1, 10_000), "Ids in one request.")),
+    ],
+};
+
+pub static UPDATE: Block = Block {
+    name: "update",
+    doc: "Known records are asked for again by id, in groups.",
+    keys: &[
+        required(key("endpoint", "detail_endpoint", Kind::Name, "The endpoint with role detail.")),
+        required(key("id_batch_size", "id_batch_size", integer(1, 10_000), "Ids in one request.")),
+        key("fill_only", "is_fill_only", Kind::Flag, "Only fill in what stored records lack, never overwrite (false)."),
     ],
 };
 

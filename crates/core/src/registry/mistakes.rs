@@ -97,6 +97,12 @@ const CASES: &[Case] = &[
     ("credentials:\n  key: { type: api_key, in: query, name: k, secret: \"env:DEMO_KEY\", optional: true }\n", "", "auth_required", "credentials"),
     ("path: /list", "path: /list\n      body: { json: «{ a: 1 } }", "get_with_body", "method: post"),
     ("rate:", "http: { total_timeout: «PT10M }\nrate:", "timeout", "at most PT2M"),
+    ("rate:", "queries:\n  «titel: { template: \"{value}\" }\nrate:", "query_field_unknown", "did you mean `title`?"),
+    ("rate:", "queries: { title: { template: «\"ti:\" } }\nrate:", "query_template", "write {value} in it"),
+    ("rate:", "queries: { title: { template: «\"{val}\" } }\nrate:", "query_template", "{value}, {from}, {last} and {to}"),
+    ("rate:", "query_syntax: { style: params }\nqueries: { title: «{ operators: [and] } }\nrate:", "query_param_missing", "param: NAME"),
+    ("rate:", "query_syntax: { refused: [«dio] }\nrate:", "query_field_unknown", "did you mean `doi`?"),
+    ("rate:", "query_syntax: { style: «filter }\nrate:", "unknown_code", "did you mean `filters`?"),
 ];
 
 /// Where the mark stands, and the text without it.

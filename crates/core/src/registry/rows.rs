@@ -9,9 +9,9 @@ use crate::ports::{Cell, RegistryRow};
 
 use super::cells::{self, BadRow, Columns};
 use super::definition::{Definition, Map, Places, Value};
-use super::endpoint_keys::{BODY, DETAIL, ENDPOINT, ERROR_RULE, FIELD, PAGINATION, REQUEST, RESPONSE, WINDOW};
+use super::endpoint_keys::{BODY, DETAIL, ENDPOINT, ERROR_RULE, FIELD, PAGINATION, REQUEST, RESPONSE, UPDATE, WINDOW};
 use super::grammar::{Block, Kind, Stored};
-use super::source_keys::{CREDENTIAL, HTTP, QUERY, RATE, RETRY, SOURCE};
+use super::source_keys::{CREDENTIAL, HTTP, QUERY, QUERY_SYNTAX, RATE, RETRY, SOURCE};
 
 pub const PROVENANCE: &str = "reg_provenance";
 pub const ENDPOINT_DEF: &str = "reg_prov_endpoint_def";
@@ -22,6 +22,8 @@ pub const WINDOW_CFG: &str = "reg_prov_window_offset_cfg";
 pub const RETRY_CFG: &str = "reg_prov_retry_cfg";
 pub const RATE_CFG: &str = "reg_prov_rate_limit_cfg";
 pub const BATCHING_CFG: &str = "reg_prov_batching_cfg";
+/// Why records are asked for by id: the code, the key and its block.
+const BY_ID: [(&str, &str, &Block); 2] = [("DETAIL", "detail", &DETAIL), ("UPDATE", "update", &UPDATE)];
 pub const PARAM_MAP: &str = "reg_prov_api_param_map";
 pub const CAPABILITY: &str = "reg_prov_expr_capability";
 pub const RENDER_RULE: &str = "reg_prov_expr_render_rule";
@@ -29,6 +31,9 @@ pub const FIELD_DICT: &str = "reg_expr_field_dict";
 
 /// Columns of [`QUERY`] that say what a field can do; the others say how it is written.
 const CAPABILITY_COLUMNS: [&str; 3] = ["operator_codes", "is_unsupported", "note"];
+/// Name of the render rule that holds for the whole source.
+const EVERY_FIELD: &str = "*";
+const SYNTAX: Kind = Kind::Block(&QUERY_SYNTAX);
 const ERROR_RULES: Kind = Kind::List(&Kind::Block(&ERROR_RULE));
 
 pub fn to_rows(definition: &Definition) -> Vec<RegistryRow> {
@@ -42,6 +47,9 @@ pub fn to_rows(definition: &Definition) -> Vec<RegistryRow> {
     }
     for (position, (name, endpoint)) in (0..).zip(definition.endpoints()) {
         rows.endpoint(name, position, endpoint);
+    }
+    if let Some(syntax) = root.get("query_syntax") {
+        rows.query_syntax(syntax);
     }
     for (position, (name, field)) in (0..).zip(root.map("queries").into_iter().flat_map(Map::blocks)) {
         rows.query_field(name, position, field);
@@ -89,9 +97,9 @@ impl Rows {
         self.rate(name, "", endpoint.map("rate"));
         self.retry(name, endpoint.map("retry"), endpoint.get("errors"));
         self.cut(name, endpoint);
-        for (purpose, key) in [("DETAIL", "detail"), ("UPDATE", "update")] {
+        for (purpose, key, block) in BY_ID {
             if let Some(map) = endpoint.map(key) {
-                self.add(BATCHING_CFG, name, [("purpose_code", Cell::Text(purpose.into()))], &[(&DETAIL, Some(map))]);
+                self.add(BATCHING_CFG, name, [("purpose_code", Cell::Text(purpose.into()))], &[(block, Some(map))]);
             }
         }
         if let Some(request) = request {
@@ -160,6 +168,15 @@ impl Rows {
         }
     }
 
+    fn query_syntax(&mut self, syntax: &Value) {
+        let keys = [
+            ("field_name", Cell::Text(EVERY_FIELD.to_owned())),
+            ("param_name", Cell::Null),
+            ("render_template", cells::to_cell(&SYNTAX, syntax)),
+        ];
+        self.add(RENDER_RULE, "", keys, &[]);
+    }
+
     fn query_field(&mut self, name: &str, position: i64, field: &Map) {
         self.add(FIELD_DICT, "", field_keys("QUERY_FIELD", name, position), &[(&FIELD, None)]);
         let mut columns = Columns::new();
@@ -193,6 +210,9 @@ pub fn from_rows(source: &str, rows: &[RegistryRow]) -> Result<Definition, BadRo
     root.push("rate", Value::Map(reader.rate("", "")?));
     root.push("credentials", Value::Map(reader.credentials()?));
     root.push("defaults", Value::Map(reader.defaults()?));
+    if let Some(syntax) = reader.query_syntax()? {
+        root.push("query_syntax", syntax);
+    }
     root.push("queries", Value::Map(reader.queries()?));
     let mut endpoints = Map::default();
     for row in reader.sorted(ENDPOINT_DEF, |_| true) {
@@ -292,11 +312,11 @@ impl<'a> Reader<'a> {
         endpoint.push("request", Value::Map(self.request(name, columns)?));
         endpoint.push("response", Value::Map(self.response(name, columns)?));
         self.cut(name, &mut endpoint)?;
-        for (purpose, key) in [("DETAIL", "detail"), ("UPDATE", "update")] {
+        for (purpose, key, block) in BY_ID {
             let purpose = Cell::Text(purpose.into());
             let wanted = |row: &RegistryRow| row.endpoint == name && row.columns.get("purpose_code") == Some(&purpose);
             if let Some(row) = self.sorted(BATCHING_CFG, wanted).first() {
-                endpoint.push(key, Value::Map(cells::read(&row.columns, &DETAIL, BATCHING_CFG)?));
+                endpoint.push(key, Value::Map(cells::read(&row.columns, block, BATCHING_CFG)?));
             }
         }
         if let Some(errors) = self.errors(name)? {
@@ -346,6 +366,15 @@ impl<'a> Reader<'a> {
             }
         }
         Ok(response.sorted_by(&RESPONSE))
+    }
+
+    fn query_syntax(&self) -> Result<Option<Value>, BadRow> {
+        let named = Cell::Text(EVERY_FIELD.to_owned());
+        let rules = self.sorted(RENDER_RULE, |row| row.columns.get("field_name") == Some(&named));
+        let Some(row) = rules.first() else { return Ok(None) };
+        let text = cells::text(&row.columns, RENDER_RULE, "render_template")?;
+        let syntax = serde_json::from_str(&text).ok().and_then(|json| Value::from_json(&SYNTAX, &json));
+        syntax.map(Some).ok_or_else(|| cells::bad(RENDER_RULE, "render_template", "not a syntax of queries"))
     }
 
     fn queries(&self) -> Result<Map, BadRow> {

@@ -30,6 +30,7 @@ pub static SOURCE: Block = Block {
         flat("quarantine", &QUARANTINE, "When bad records mean that the format has changed."),
         rows("defaults", Kind::Block(&DEFAULTS), "What every endpoint starts from."),
         required(rows("endpoints", Kind::Table(&Kind::Block(&ENDPOINT)), "Endpoints by name.")),
+        rows("query_syntax", Kind::Block(&QUERY_SYNTAX), "How a query is put together in the source's own syntax."),
         rows(
             "queries",
             Kind::Table(&Kind::Block(&QUERY)),
@@ -67,6 +68,12 @@ pub static CREDENTIAL: Block = Block {
         key("hook", "signing_hook_code", Kind::Code("signing_hook"), "Signing hook (custom)."),
         key("options", "hook_options", Kind::Map, "Options of the signing hook."),
         key("optional", "is_optional", Kind::Flag, "Ask anonymously when the secret is absent."),
+        key(
+            "pool",
+            "is_pooled",
+            Kind::Flag,
+            "Used with the others that say so: each request takes the one with the most left.",
+        ),
         rows("rate", Kind::Block(&RATE), "Limits that hold with this credential instead of the source's."),
     ],
 };
@@ -111,6 +118,51 @@ pub static RATE: Block = Block {
         ),
         key("respect_headers", "respect_headers", Kind::Flag, "Follow the source's limit headers (true)."),
         key("cost", "permit_cost", integer(1, 1_000), "Permits one request takes (1)."),
+        key(
+            "shared",
+            "shared_name",
+            Kind::Name,
+            "Name of a limit that several sources or endpoints share; goes before `key`.",
+        ),
+        flat("quota", &QUOTA, "Budgets of a day or an hour, for the whole fleet."),
+        flat("adapt", &ADAPT, "How the limit is approached, and left when the source says that it is too much."),
+    ],
+};
+
+pub static QUOTA: Block = Block {
+    name: "quota",
+    doc: "What the source grants in a day or an hour. An empty budget parks the source until its reset.",
+    keys: &[
+        key("per_hour", "quota_per_hour", integer(1, ANY), "Permits in an hour of the clock."),
+        key("per_day", "quota_per_day", integer(1, ANY), "Permits in a day, from one reset to the next."),
+        key("reserve", "quota_reserve", Kind::Share, "Never spent (10%)."),
+        key("soft", "quota_soft", Kind::Share, "Of the rest, what BACKFILL leaves to UPDATE and HARVEST (20%)."),
+        key("reset", "quota_reset", Kind::Text, "When a day begins, as `HH:MM` (00:00)."),
+        key("zone", "quota_zone", Kind::Zone, "Zone of the reset (UTC)."),
+    ],
+};
+
+pub static ADAPT: Block = Block {
+    name: "adapt",
+    doc: "A refusal divides the pace. It comes back to just below what was answered before, stays there, then tries more.",
+    keys: &[
+        key(
+            "step",
+            "adapt_step",
+            Kind::Share,
+            "First step of the way back, of the whole rate; each is twice the last (1%).",
+        ),
+        key("cool_down", "adapt_cool_down", Kind::Span, "Time between two steps (PT1S)."),
+        key("hold", "adapt_hold", integer(0, 100_000), "Cool-downs without a refusal before more is tried (12)."),
+        key("demote", "adapt_demote", Kind::Factor, "What a refusal divides the pace by (2)."),
+        key("slowest", "adapt_slowest", Kind::Span, "Longest time between two requests while it refuses (PT10S)."),
+        key("warm_up", "adapt_warm_up", Kind::Span, "How long a fresh gate takes to reach the whole rate (PT0S)."),
+        key(
+            "backfill_share",
+            "backfill_share",
+            Kind::Share,
+            "Of the rate, for BACKFILL while HARVEST or UPDATE waits (30%).",
+        ),
     ],
 };
 
@@ -174,10 +226,67 @@ pub static QUERY: Block = Block {
     name: "query_field",
     doc: "How one field of the neutral query language is written in the source's own syntax.",
     keys: &[
-        key("param", "param_name", Kind::Text, "Parameter that takes the term; by default the query text itself."),
-        key("template", "render_template", Kind::Text, "How a term is written, e.g. `{value}[tiab]`."),
-        key("operators", "operator_codes", Kind::List(&Kind::Code("query_operator")), "What the field supports."),
+        key("param", "param_name", Kind::Text, "Parameter that takes the condition (style params)."),
+        key(
+            "template",
+            "render_template",
+            Kind::Text,
+            "How a term is written, e.g. `{value}[tiab]`; days as `{from}`, `{last}` (included), `{to}` (not included), with a form as in `{from:%Y/%m/%d}` ({value}).",
+        ),
+        key(
+            "operators",
+            "operator_codes",
+            Kind::List(&Kind::Code("query_operator")),
+            "What the field supports: and (in several conditions), or, not, phrase, exact, prefix, range; wider: finds more than asked, so records are filtered by us.",
+        ),
         key("unsupported", "is_unsupported", Kind::Flag, "The source cannot search this field."),
         key("note", "note", Kind::Text, "Shown in the report on what a source cannot express."),
+    ],
+};
+
+pub static QUERY_SYNTAX: Block = Block {
+    name: "query_syntax",
+    doc: "How a query is put together in the source's own syntax. `{value}` is replaced.",
+    keys: &[
+        key(
+            "style",
+            "style",
+            Kind::Code("query_style"),
+            "text: one text, `expr.q`; params: conditions as parameters (text).",
+        ),
+        key("word", "word", Kind::Text, "One word ({value})."),
+        key("phrase", "phrase", Kind::Text, "Several words, identifiers and whatever needs quotes (\"{value}\")."),
+        key("name", "name", Kind::Text, "A name of several words (as phrase)."),
+        key(
+            "prefix",
+            "prefix",
+            Kind::Text,
+            "The beginning of a word, e.g. `{value}*`; without it there is no such search.",
+        ),
+        key("prefix_min", "prefix_min", integer(1, 20), "Fewest letters of a beginning that the source takes (1)."),
+        key("and", "and", Kind::Text, "Between conditions (` AND `; params: `,`)."),
+        key("or", "or", Kind::Text, "Between alternatives (` OR `; params: none, each value repeats the template)."),
+        key("not", "not", Kind::Text, "Before what is excluded (` NOT `; params: none, before the value)."),
+        key("all", "all", Kind::Text, "A condition that every record meets, for queries that only exclude."),
+        key(
+            "forbids",
+            "forbids",
+            Kind::Text,
+            "Signs that identifiers and codes cannot hold here (`\"\\`; params: also `,|`).",
+        ),
+        key("types", "types", Kind::Map, "The source's words for types: article, review, trial, preprint, ..."),
+        key("languages", "languages", Kind::Map, "The source's words for languages, by their two letters."),
+        key(
+            "known_only",
+            "known_only",
+            Kind::List(&Kind::Name),
+            "Fields (type, language) of which the source knows only the words given here: others are refused.",
+        ),
+        key(
+            "refused",
+            "refused",
+            Kind::List(&Kind::Name),
+            "Fields that are neither searched here nor left to us: a query that needs them is refused.",
+        ),
     ],
 };

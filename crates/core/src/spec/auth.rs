@@ -3,7 +3,7 @@
 use crate::registry::definition::{Definition, Map, Value};
 use crate::registry::diagnostic::Diagnostic;
 use crate::spec::overrides::TriggerOverrides;
-use crate::spec::snapshot::{AuthSpec, Method, Place};
+use crate::spec::snapshot::{AuthSpec, Method, Place, RateKeyPart, SpecSnapshot};
 use crate::time::Span;
 
 /// How long before its end a token is renewed when nobody says.
@@ -12,6 +12,8 @@ const REFRESH_BEFORE: Span = Span::MINUTE;
 pub(super) struct Choice<'a> {
     /// Name and block of the credential in use.
     pub credential: Option<(&'a str, &'a Map)>,
+    /// Those that are used together with it.
+    pub spare: Vec<(&'a str, &'a Map)>,
     /// An optional credential was passed over because its secret is not here.
     pub passed_over: Option<&'a str>,
 }
@@ -27,7 +29,7 @@ pub(super) fn choose<'a>(
     let path = |key: &str| format!("endpoints.{name}.{key}");
     let need = endpoint.text("auth").unwrap_or("OPTIONAL");
     if need == "NONE" {
-        return Ok(Choice { credential: None, passed_over: None });
+        return Ok(Choice { credential: None, spare: Vec::new(), passed_over: None });
     }
     let mut candidates: Vec<(&str, &Map)> = definition.credentials().collect();
     if let Some(wanted) = endpoint.text("credential") {
@@ -50,7 +52,12 @@ pub(super) fn choose<'a>(
         return Err(vec![none_for_required(definition, name, &candidates)]);
     }
     let passed_over = if chosen.is_none() { candidates.first().map(|(known, _)| *known) } else { None };
-    Ok(Choice { credential: chosen, passed_over })
+    let pooled = |(_, map): &(&str, &Map)| map.flag("pool");
+    let spare = match chosen.filter(pooled) {
+        Some((first, _)) => candidates.into_iter().filter(|one| one.0 != first && pooled(one) && here(one)).collect(),
+        None => Vec::new(),
+    };
+    Ok(Choice { credential: chosen, spare, passed_over })
 }
 
 fn none_for_required(definition: &Definition, name: &str, candidates: &[(&str, &Map)]) -> Diagnostic {
@@ -82,6 +89,33 @@ pub(super) fn spec(
         reader.fault("auth_placement", "in", message, "use `in: header` or `in: query`, or method post");
     }
     if reader.mistakes.is_empty() { Ok(auth) } else { Err(reader.mistakes) }
+}
+
+/// Puts the credentials that are used together into a spec; mistakes of them.
+pub(super) fn pool(definition: &Definition, spare: &[(&str, &Map)], spec: &mut SpecSnapshot) -> Vec<Diagnostic> {
+    let mut mistakes = Vec::new();
+    for one in spare {
+        match self::spec(definition, Some(*one), spec.request.method) {
+            Ok(auth) => spec.spare_auth.push(auth),
+            Err(wrong) => mistakes.extend(wrong),
+        }
+    }
+    mistakes.extend(pool_mistake(definition, spec));
+    mistakes
+}
+
+/// Credentials that are used together must be counted by themselves, or none of them has anything left of its own.
+fn pool_mistake(definition: &Definition, spec: &SpecSnapshot) -> Option<Diagnostic> {
+    let counted = spec.rate.shared.is_none() && spec.rate.key.contains(&RateKeyPart::Credential);
+    if spec.spare_auth.is_empty() || counted {
+        return None;
+    }
+    let name = spec.auth.credential().unwrap_or_default();
+    let places = definition.places();
+    let at = places.value(&format!("credentials.{name}.pool"));
+    let message =
+        format!("credential `{name}` is used together with others, but the rate does not count by credential");
+    Some(Diagnostic::error("pool_key", &places.file, at, message).hint("add `credential` to `rate.key`"))
 }
 
 struct Reader<'a> {

@@ -8,15 +8,17 @@ use std::collections::BTreeMap;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
+use crate::query;
 use crate::registry::definition::{Definition, Map, Value, role};
 use crate::registry::diagnostic::{At, Diagnostic};
-use crate::registry::endpoint_keys::{DETAIL, ERROR_RULE};
+use crate::registry::endpoint_keys::{ERROR_RULE, UPDATE};
 use crate::registry::grammar::Kind;
 use crate::registry::rows;
 use crate::spec::auth;
 use crate::spec::checks;
 use crate::spec::derive::derive;
 use crate::spec::errors::ErrorRule;
+use crate::spec::expression;
 use crate::spec::merge::{Merged, Param, spec_json};
 use crate::spec::origin::{Level, Origin};
 use crate::spec::overrides::{self, TriggerOverrides};
@@ -46,7 +48,10 @@ pub fn compile(
     let mut mistakes = Vec::new();
     if operation == Operation::Update {
         let path = format!("endpoints.{name}.update");
-        merged.layer("detail", endpoint.map("update"), &DETAIL, Level::Block, rows::BATCHING_CFG, &path);
+        merged.layer("detail", endpoint.map("update"), &UPDATE, Level::Block, rows::BATCHING_CFG, &path);
+        if let Some(leaf) = merged.leaves.remove("detail.fill_only") {
+            merged.leaves.insert("fill_only".into(), leaf);
+        }
     }
     let params = overrides::apply(&mut merged, overrides, &mut mistakes);
     let clipped = overrides.since.and_then(|since| overrides::begin(&mut merged, since, &mut mistakes));
@@ -55,9 +60,24 @@ pub fn compile(
     allow_plain_http(&mut merged, overrides);
     let mut builder = Builder { definition, name, endpoint, merged, mistakes, origins: BTreeMap::new() };
     let Some(mut spec) = builder.spec(operation, choice.credential) else { return Err(builder.mistakes) };
-    spec.expr = ExprSpec { q: overrides.q.clone(), params, contact: contact(definition, overrides) };
+    spec.expr = ExprSpec { q: overrides.q.clone(), params, contact: contact(definition, overrides), query: None };
     if spec.namespace == NamespaceScope::Global {
-        (spec.format, spec.shares) = (FORMAT, sharing(definition));
+        (spec.format, spec.shares) = (FORMAT_SHARED, sharing(definition));
+    }
+    let details = spec.detail.iter().flat_map(|detail| &detail.response.fields);
+    if spec.response.fields.iter().chain(details).any(|field| field.name.contains(['.', '['])) {
+        spec.format = FORMAT_NESTED;
+    }
+    builder.mistakes.extend(auth::pool(definition, &choice.spare, &mut spec));
+    let (rules, wrong_rules) = query::Rules::of(definition);
+    builder.mistakes.extend(wrong_rules);
+    let widened = expression::apply(&mut spec, &rules, overrides, &mut builder.mistakes);
+    let points = spec.responses().any(|response| response.merged_into.is_some() || response.signals.is_some());
+    if spec.fill_only || points || spec.rate.is_adapted() {
+        spec.format = FORMAT_ADAPTED;
+    }
+    if !spec.spare_auth.is_empty() {
+        spec.format = FORMAT;
     }
     spec.http.user_agent = user_agent(definition, spec.expr.contact.as_deref());
     spec.registry_version = registry_version;
@@ -65,6 +85,7 @@ pub fn compile(
     let context = checks::Context { definition, endpoint: name, merged: &builder.merged, declared_rate };
     let (errors, mut warnings) = checks::check(&spec, &context, choice.passed_over);
     warnings.extend(clipped);
+    warnings.extend(widened);
     builder.mistakes.extend(errors);
     if !builder.mistakes.is_empty() {
         return Err(builder.mistakes);
@@ -78,7 +99,8 @@ pub fn compile(
         origins.insert(format!("expr.params.{name}"), Origin::new(Level::Trigger, format!("set {name}")));
     }
     if spec.expr.q.is_some() {
-        origins.insert("expr.q".into(), Origin::new(Level::Trigger, "q"));
+        let from = if overrides.q.is_some() { "q" } else { "query" };
+        origins.insert("expr.q".into(), Origin::new(Level::Trigger, from));
     }
     Ok(Compiled { spec, origins, warnings })
 }
@@ -188,6 +210,7 @@ impl Builder<'_> {
         self.merged.derive("http.user_agent", "".into(), "of the contact");
         Some(SpecSnapshot {
             format: FORMAT_ALONE,
+            spare_auth: Vec::new(),
             provenance: self.definition.source().to_owned(),
             endpoint: self.name.to_owned(),
             entity: self.leaf("entity")?,
@@ -210,6 +233,7 @@ impl Builder<'_> {
             blackbox: self.leaf("blackbox")?,
             quarantine: self.section("quarantine")?,
             priority: self.leaf("priority")?,
+            fill_only: self.merged.get("fill_only").and_then(Json::as_bool).unwrap_or(false),
             warnings: Vec::new(),
         })
     }
@@ -268,7 +292,7 @@ impl Builder<'_> {
             return None;
         }
         let merged = Merged::of(self.definition, &target, endpoint, None);
-        for (path, leaf) in merged.leaves.iter().filter(|(path, _)| path.starts_with("response.")) {
+        for (path, leaf) in merged.leaves.iter().filter(|(path, _)| of_response(path)) {
             self.origins.insert(format!("detail.{path}"), leaf.origin.clone());
         }
         let response = response(&merged, fields(endpoint))
@@ -302,7 +326,7 @@ impl Builder<'_> {
 
     fn finish_origins(mut self) -> BTreeMap<String, Origin> {
         // What only steers the compiler is no value of the spec.
-        for steering in ["role", "auth", "credential"] {
+        for steering in ["role", "auth", "credential", "response.shape", "response.evidence"] {
             self.merged.leaves.remove(steering);
         }
         for (path, leaf) in std::mem::take(&mut self.merged.leaves) {
@@ -316,6 +340,11 @@ impl Builder<'_> {
         }
         self.origins
     }
+}
+
+/// Values of a response that its spec has too.
+fn of_response(path: &str) -> bool {
+    path.starts_with("response.") && !matches!(path, "response.shape" | "response.evidence")
 }
 
 fn request(merged: &Merged) -> RequestSpec {
@@ -338,6 +367,9 @@ fn response(merged: &Merged, fields: Vec<FieldSpec>) -> Result<ResponseSpec, ser
         if object.get("updated_at").and_then(Json::as_str) == Some("none") {
             object.remove("updated_at");
         }
+        // Both are for those who write definitions; a run needs neither.
+        object.remove("shape");
+        object.remove("evidence");
         object.insert("fields".into(), serde_json::to_value(fields)?);
     }
     serde_json::from_value(section)

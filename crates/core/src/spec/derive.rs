@@ -116,7 +116,10 @@ fn derive_rate(merged: &mut Merged) {
     }
     match origin {
         Some(leaf) => merged.put("rate.windows", windows.into(), leaf.origin, leaf.path),
-        None => merged.derive("rate.windows", json!([{ "requests": 1, "per": "PT1S" }]), "built in"),
+        None => {
+            merged.derive("rate.windows", json!([{ "requests": 1, "per": "PT1S" }]), "built in");
+            merged.derive("rate.unknown", true.into(), "nobody names a limit");
+        }
     }
 }
 

@@ -64,8 +64,8 @@ pub enum FetchError {
     #[error("the source answered {status}: {message}")]
     Status { status: u16, message: String, retry_after: Option<Timestamp> },
     /// A complete answer with status 2xx that is not a page: HTML, an error body, malformed text.
-    #[error("the answer is not a page: {message}")]
-    Body { message: String },
+    #[error("the answer is not a page ({}): {message}", fault.label())]
+    Body { fault: BodyFault, message: String },
     /// A rule of the definition matched.
     #[error("{message} (rule: {action:?})")]
     Rule { action: ErrorAction, status: u16, message: String, retry_after: Option<Timestamp> },
@@ -81,6 +81,59 @@ pub enum FetchError {
     /// A secret is missing, or the token endpoint refused us.
     #[error("not authorised: {message}")]
     Auth { message: String },
+}
+
+impl FetchError {
+    /// The source says that there is nothing under what was asked for.
+    pub fn says_absent(&self) -> bool {
+        matches!(self, FetchError::Status { status: 404 | 410, .. } | FetchError::Rule { status: 404 | 410, .. })
+    }
+}
+
+/// In which way an answer with status 2xx is not a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum BodyFault {
+    /// A web page instead of data: a login, a maintenance notice, a proxy.
+    Html,
+    /// Readable, but nothing where items belong: most often the source's own error under a success status.
+    ErrorBody,
+    Empty,
+    /// It ends in the middle.
+    Short,
+    Malformed,
+}
+
+impl BodyFault {
+    pub const fn label(self) -> &'static str {
+        match self {
+            BodyFault::Html => "HTML",
+            BodyFault::ErrorBody => "ERROR_BODY",
+            BodyFault::Empty => "EMPTY_BODY",
+            BodyFault::Short => "SHORT_BODY",
+            BodyFault::Malformed => "MALFORMED",
+        }
+    }
+}
+
+impl FetchError {
+    /// What went wrong, from a closed set: a metric label that tells apart what has the same class.
+    pub const fn label(&self) -> &'static str {
+        match self {
+            FetchError::Connect { .. } => "CONNECT",
+            FetchError::Lost { .. } => "LOST",
+            FetchError::Status { status: 429, .. } => "STATUS_429",
+            FetchError::Status { status: 500..=599, .. } => "STATUS_5XX",
+            FetchError::Status { status: 400..=499, .. } => "STATUS_4XX",
+            FetchError::Status { .. } => "STATUS_OTHER",
+            FetchError::Body { fault, .. } => fault.label(),
+            FetchError::Rule { .. } => "RULE",
+            FetchError::TooLarge { .. } => "TOO_LARGE",
+            FetchError::Foreign { .. } => "FOREIGN",
+            FetchError::Request { .. } => "REQUEST",
+            FetchError::Auth { .. } => "AUTH",
+        }
+    }
 }
 
 /// What to do about a failure; also the metric label.

@@ -24,7 +24,7 @@ pub fn expr_proto_hash(spec: &SpecSnapshot) -> Hash32 {
 
 /// The value that [`expr_proto_hash`] covers; kept in the plan as `expr_proto_snapshot`.
 pub fn expr_proto(spec: &SpecSnapshot) -> Json {
-    json!({
+    let mut proto = json!({
         "q": spec.expr.q,
         "params": spec.expr.params,
         "watermark_key": spec.window.key,
@@ -32,7 +32,12 @@ pub fn expr_proto(spec: &SpecSnapshot) -> Json {
         "order": spec.window.ordered,
         "updated_since": spec.window.updated_since,
         "request": selecting_request(&spec.request),
-    })
+    });
+    // Only where there is one, so that what was harvested without a query keeps its namespace.
+    if let (Some(query), Some(object)) = (&spec.expr.query, proto.as_object_mut()) {
+        object.insert("query".into(), json!(query));
+    }
+    proto
 }
 
 fn selecting_request(request: &RequestSpec) -> Json {
@@ -165,14 +170,22 @@ pub fn operation_code(operation: Operation) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::snapshot::QuerySpec;
     use crate::spec::tests::compiled;
     use crate::time::Span;
 
     /// A change of the spec, and whether the expression, the mapping and the fingerprint change with it.
     type Change = (&'static str, fn(&mut SpecSnapshot), bool, bool);
 
-    const CHANGES: [Change; 14] = [
+    const CHANGES: [Change; 16] = [
         ("query", |spec| spec.expr.q = Some("x".into()), true, false),
+        ("neutral query", |spec| spec.expr.query = Some(QuerySpec::default()), true, false),
+        (
+            "filter",
+            |spec| spec.expr.query = Some(QuerySpec { filter: Some("a".into()), ..QuerySpec::default() }),
+            true,
+            false,
+        ),
         ("parameter", |spec| drop(spec.expr.params.insert("set".into(), "a".into())), true, false),
         ("watermark key", |spec| spec.window.key = "created_at".into(), true, false),
         ("grain", |spec| spec.window.boundary.grain = Span::MINUTE, true, false),

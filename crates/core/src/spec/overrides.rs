@@ -20,8 +20,10 @@ pub struct TriggerOverrides {
     pub base_url: Option<String>,
     /// `host:port` that may be asked although it is private; also allows plain HTTP to it.
     pub allow_hosts: Vec<String>,
-    /// The query in the source's own words.
+    /// The query in the source's own words; not together with `query`.
     pub q: Option<String>,
+    /// The query in the neutral language.
+    pub query: Option<String>,
     /// `--set key=value`: a path of the spec (`pagination.size`), or a parameter (`params.x`, or `x`).
     pub params: BTreeMap<String, String>,
     /// Where reading begins instead of the origin, which it never precedes.
@@ -97,7 +99,7 @@ pub(super) fn apply(
     }
     if overrides.q.is_some() && !templates(merged).any(|template| template.contains("expr.q")) {
         let message = "this endpoint cannot be searched: no template uses `expr.q`";
-        let found = Diagnostic::error("query_unsupported", "--query", At::default(), message);
+        let found = Diagnostic::error("query_unsupported", "--native-query", At::default(), message);
         mistakes.push(found.hint("harvest without a query and filter the records afterwards"));
     }
     if let Some(priority) = overrides.priority {

@@ -18,6 +18,7 @@ pub fn snapshot() -> SpecSnapshot {
         channel: "stable".into(),
         http: http(),
         auth: AuthSpec::None,
+        spare_auth: Vec::new(),
         request: RequestSpec {
             method: Method::Get,
             path: "/items".into(),
@@ -50,6 +51,10 @@ pub fn snapshot() -> SpecSnapshot {
             key: vec![RateKeyPart::Source],
             respect_headers: true,
             cost: 1,
+            shared: None,
+            unknown: false,
+            adapt: AdaptSpec::default(),
+            quota: None,
         },
         expr: ExprSpec::default(),
         namespace: NamespaceScope::Expr,
@@ -57,6 +62,7 @@ pub fn snapshot() -> SpecSnapshot {
         blackbox: Blackbox::Sample,
         quarantine: QuarantineSpec { share_max: 0.2, records_max: 100 },
         priority: 3,
+        fill_only: false,
         warnings: Vec::new(),
     }
 }
@@ -133,5 +139,7 @@ fn response() -> ResponseSpec {
         has_more: None,
         hash_exclude: Vec::new(),
         fields: vec![FieldSpec { name: "title".into(), path: "$.title".into(), required: false }],
+        merged_into: None,
+        signals: None,
     }
 }

@@ -10,10 +10,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::Align;
 use crate::spec::errors::ErrorRule;
+pub use crate::spec::expression::QuerySpec;
+pub use crate::spec::rate::{AdaptSpec, QuotaSpec, RateKeyPart, RateSpec, RateWindow};
 use crate::time::{Span, Timestamp};
 
 /// The newest plan format this build knows; a plan with a higher number is not claimed (INV-43).
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 6;
+/// The format of specs with one credential that point, fill in or have manners of their own at the gate.
+pub const FORMAT_ADAPTED: u32 = 5;
+/// The format of specs with a query and the usual manners at the gate.
+pub const FORMAT_QUERY: u32 = 4;
+/// The format of specs without a query whose mapped fields may be nested.
+pub const FORMAT_NESTED: u32 = 3;
+/// The format of specs that share a watermark with other endpoints and whose mapped fields are all plain.
+pub const FORMAT_SHARED: u32 = 2;
 /// The format of specs that name no endpoints to share a watermark with, which the first release reads too.
 pub const FORMAT_ALONE: u32 = 1;
 
@@ -33,6 +43,9 @@ pub struct SpecSnapshot {
     pub channel: String,
     pub http: HttpSpec,
     pub auth: AuthSpec,
+    /// Further credentials that are used together with `auth`, by what each has left.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spare_auth: Vec<AuthSpec>,
     pub request: RequestSpec,
     pub pagination: PaginationSpec,
     pub window: WindowSpec,
@@ -51,8 +64,29 @@ pub struct SpecSnapshot {
     pub blackbox: Blackbox,
     pub quarantine: QuarantineSpec,
     pub priority: u8,
+    /// UPDATE only fills in what stored records lack.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fill_only: bool,
     /// Degradations accepted by the compiler; copied into the plan's remarks.
     pub warnings: Vec<String>,
+}
+
+impl SpecSnapshot {
+    /// One spec for each credential: the same requests, signed and counted by that one alone.
+    pub fn each_credential(&self) -> Vec<SpecSnapshot> {
+        let all = std::iter::once(&self.auth).chain(&self.spare_auth);
+        all.map(|auth| SpecSnapshot { auth: auth.clone(), spare_auth: Vec::new(), ..self.clone() }).collect()
+    }
+
+    /// The answers of a search and of its second phase.
+    pub fn responses(&self) -> impl Iterator<Item = &ResponseSpec> {
+        std::iter::once(&self.response).chain(self.detail.iter().map(|detail| &detail.response))
+    }
+
+    /// The answers that records come in.
+    pub fn record_response(&self) -> &ResponseSpec {
+        self.detail.as_ref().map_or(&self.response, |detail| &detail.response)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -357,6 +391,12 @@ pub struct ResponseSpec {
     /// Paths left out of the content hash.
     pub hash_exclude: Vec<String>,
     pub fields: Vec<FieldSpec>,
+    /// The mapped field that names the record which stands in place of this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged_into: Option<String>,
+    /// The mapped field that names the records which this one is a notice about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signals: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -418,35 +458,6 @@ pub struct RetrySpec {
     pub statuses: Vec<u16>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RateSpec {
-    /// Requests per window, all of them kept at once; the burst is inside the limit.
-    pub windows: Vec<RateWindow>,
-    pub burst: u32,
-    pub concurrency: u32,
-    /// What shares one limit: any of `source`, `endpoint`, `credential`.
-    pub key: Vec<RateKeyPart>,
-    pub respect_headers: bool,
-    /// Cost of one request in permits.
-    pub cost: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RateWindow {
-    pub requests: u32,
-    pub per: Span,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RateKeyPart {
-    Source,
-    Endpoint,
-    Credential,
-}
-
 /// What the request templates may name beside window and page.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -456,6 +467,9 @@ pub struct ExprSpec {
     /// Other selecting parameters (`--set key=value`).
     pub params: BTreeMap<String, String>,
     pub contact: Option<String>,
+    /// What was asked in the query language.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query: Option<QuerySpec>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -195,7 +195,7 @@ fn endpoints_that_share_a_watermark_know_each_other() {
              namespace: {namespace}\n"
         )
     };
-    let head = "source: s\nname: S\nbase_url: https://s.org\nendpoints:\n";
+    let head = "source: s\nname: S\nbase_url: https://s.org\nrate: { per_second: 1 }\nendpoints:\n";
     let three =
         format!("{head}{}{}{}", endpoint("a", "k", "global"), endpoint("b", "k", "global"), endpoint("c", "k", "expr"));
     let definition = registry::decode("s.yaml", &three).unwrap_or_else(|mistakes| panic!("{}", shown(&mistakes)));

@@ -64,17 +64,16 @@ impl Context {
             ("last", instant(asked_last(&ask.window, &spec.window)?)),
         ]);
         let (page, ids) = match &ask.step {
-            PageStep::Search { position, size } => {
-                (page_of(position, *size, spec.pagination.initial.as_deref(), &instant), null())
-            }
+            PageStep::Search { position, size } => (page_of(ask, position, *size, &instant), null()),
             PageStep::Detail { ids } => (map([("size", Value::from(ids.len()))]), Value::from(ids.clone())),
         };
         let params = Value::from(spec.expr.params.clone());
+        let terms = Value::from(spec.expr.query.as_ref().map(|query| query.terms.clone()).unwrap_or_default());
         let value = map([
             ("window", window),
             ("page", page),
             ("part", part_of(ask.part.as_ref())),
-            ("expr", map([("q", Value::from(spec.expr.q.clone())), ("params", params.clone())])),
+            ("expr", map([("q", Value::from(spec.expr.q.clone())), ("params", params.clone()), ("terms", terms)])),
             ("params", params),
             ("identity", map([("contact", Value::from(spec.expr.contact.clone()))])),
             ("ids", ids),
@@ -110,7 +109,7 @@ impl Context {
             ("window", map([("from", instant()), ("to", instant()), ("last", instant())])),
             ("page", page),
             ("part", part),
-            ("expr", map([("q", text()), ("params", map([]))])),
+            ("expr", map([("q", text()), ("params", map([])), ("terms", map([]))])),
             ("params", map([])),
             ("identity", map([("contact", text())])),
             ("ids", Value::from(vec!["x"])),
@@ -145,7 +144,8 @@ fn last_of(window: &Window, spec: &WindowSpec) -> Result<Timestamp, UnknownZone>
     Ok(stepper.previous(window.to()))
 }
 
-fn page_of(position: &Position, size: u32, initial: Option<&str>, instant: &dyn Fn(Timestamp) -> Value) -> Value {
+fn page_of(ask: &PageAsk, position: &Position, size: u32, instant: &dyn Fn(Timestamp) -> Value) -> Value {
+    let initial = ask.spec.pagination.initial.as_deref();
     let mut page = BTreeMap::from([("size", Value::from(size))]);
     for name in ["offset", "number", "token", "url", "since"] {
         page.insert(name, null());
@@ -153,7 +153,11 @@ fn page_of(position: &Position, size: u32, initial: Option<&str>, instant: &dyn 
     match position {
         Position::Offset(offset) => page.insert("offset", Value::from(*offset)),
         Position::Page(number) => page.insert("number", Value::from(*number)),
-        Position::Token(token) => page.insert("token", Value::from(token.clone())),
+        Position::Token(token) => {
+            // Result sets that are kept under a name are read on by the name and a place in them.
+            page.insert("offset", Value::from(ask.received));
+            page.insert("token", Value::from(token.clone()))
+        }
         // The first request of URL paging may need a first token (`page[cursor]=1`).
         Position::Url(None) => page.insert("token", Value::from(initial.map(str::to_owned))),
         Position::Url(Some(url)) => page.insert("url", Value::from(url.clone())),

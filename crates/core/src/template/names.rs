@@ -5,8 +5,10 @@
 //! | `window.from`, `window.to` | ends of the slice `[from, to)` |
 //! | `window.last` | last grain inside the window, for inclusive ends |
 //! | `page.size`, `.offset`, `.number`, `.token`, `.url`, `.since` | the position, null where it is of another kind |
+//! | `page.offset` beside `page.token` | items received in this pass, for result sets kept under a name |
 //! | `part.from`, `.to` (inclusive), `.bucket`, `.buckets` | the part of a window below its grain, or null |
 //! | `expr.q`, `expr.params.*`, `params.*` | the query in the source's words and its parameters |
+//! | `expr.terms['NAME']` | conditions of the query that the source takes in a parameter of its own |
 //! | `identity.contact` | contact address |
 //! | `ids` | ids of a detail request, a list |
 //! | `as_of` | end of the plan's window |
@@ -147,6 +149,8 @@ fn variable(
         return Err(TemplateError::new("values have no methods, use a filter", range));
     }
     let allowed = VARIABLES.contains(&dotted.as_str())
+        // Named by the source, as its parameters are.
+        || dotted.strip_prefix("expr.terms.").is_some_and(|name| !name.is_empty())
         || OPEN.iter().any(|open| dotted.strip_prefix(open).is_some_and(|rest| !rest.contains('.')));
     if !allowed {
         let message = format!("`{dotted}` is not a known variable, there are: {}, params.*", VARIABLES.join(", "));

@@ -39,6 +39,7 @@ fn ask(position: Position) -> PageAsk {
         part: None,
         as_of: "2026-04-01".parse().unwrap(),
         step: PageStep::Search { position, size: 100 },
+        received: 0,
         correlation: "c-1".into(),
     }
 }
@@ -56,6 +57,7 @@ fn values_are_rendered_in_the_zone_of_the_boundary() {
     for (text, want) in [
         ("plain", "plain"),
         ("${page.size}", "100"),
+        ("${page.token}/${page.offset}", "a+b/0"),
         ("${window.from | date('%Y/%m/%d')}", "2026/03/08"),
         // The window is the one civil day of the clock change: its last day is itself.
         ("${window.last | date('%Y/%m/%d')}", "2026/03/08"),
@@ -82,7 +84,7 @@ fn values_are_rendered_in_the_zone_of_the_boundary() {
 #[test]
 fn a_single_expression_that_is_null_drops_its_parameter() {
     for text in [
-        "${page.offset}",
+        "${page.number}",
         "${params.none}",
         "${page.since | date('%F')}",
         "${none if page.token else 'x'}",

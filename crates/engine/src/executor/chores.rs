@@ -1,4 +1,4 @@
-//! What is due beside the tasks: keeping the slot of the id generator, and the reconciler of T2.
+//! What is due beside the tasks: keeping the slot of the id generator, the reconciler of T2, and the rest of plans.
 //!
 //! One worker does it for all of its process, between two tasks or from its heartbeat, so it neither waits for a long
 //! task nor outlives the last one.
@@ -11,12 +11,14 @@ use patra_core::ports::LedgerError;
 use patra_core::time::{Span, Timestamp};
 
 use super::Executor;
+use crate::dispatcher::Dispatcher;
 
 /// When each chore is due next; zero is at once.
 #[derive(Default)]
 pub(super) struct Chores {
     slot_at: AtomicI64,
     reconcile_at: AtomicI64,
+    dispatch_at: AtomicI64,
 }
 
 /// True for one caller when the time has come; the next time is `every` later.
@@ -39,7 +41,21 @@ impl Executor {
         if is_due(&self.chores.reconcile_at, now, self.outside.settings.reconcile_every) {
             self.reconcile().await;
         }
+        if let Some(every) = self.outside.settings.dispatch_every
+            && is_due(&self.chores.dispatch_at, now, every)
+        {
+            self.dispatch().await;
+        }
         Ok(())
+    }
+
+    /// Where nobody else does it: tasks for slices that have none yet. What fails now is tried again.
+    async fn dispatch(&self) {
+        let stock_max = self.outside.settings.thresholds.stock_max;
+        let dispatcher = Dispatcher { ledger: self.outside.ledger.clone(), stock_max };
+        if let Err(error) = dispatcher.go_on(&self.only).await {
+            tracing::warn!("plans are gone on with later: {error}");
+        }
     }
 
     /// Walks the coverage of every namespace this process works for once more. Nothing depends on it: each T2 has

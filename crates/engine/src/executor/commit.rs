@@ -1,11 +1,14 @@
 //! From a decoded page to the commit that stores it.
 
+use patra_core::healing::Course;
 use patra_core::page::{Item, Page, Position};
 use patra_core::pass::{DetailPlace, Place, page_ids, page_times};
 use patra_core::planted::{Defect, planted};
-use patra_core::ports::{BatchCommit, KeptBody, OpenBatch};
-use patra_core::record::{NewRecord, VersionKey};
-use patra_core::spec::snapshot::Blackbox;
+use patra_core::ports::{BatchCommit, KeptBody, OpenBatch, RateKey};
+use patra_core::query::Answer;
+use patra_core::record::NewRecord;
+use patra_core::refit::Policy;
+use patra_core::spec::snapshot::{Blackbox, Operation};
 use patra_core::time::{Span, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -14,6 +17,27 @@ use super::reading::Reading;
 
 /// Kept of a body when only samples are kept.
 const SAMPLE_BYTES: usize = 1_024;
+
+/// What of a page did not become records, and why.
+#[derive(Default)]
+struct Dropped {
+    /// All that was left out on purpose.
+    filtered: u32,
+    /// Of these, what the query does not want.
+    by_query: u32,
+    /// Kept although the record does not say whether the query wants it.
+    undecided: u32,
+    out_of_window: u32,
+}
+
+impl Dropped {
+    fn tell(&self, by_query: bool, stats: &mut Map<String, Value>) {
+        if by_query {
+            stats.insert("filteredByQuery".into(), self.by_query.into());
+            stats.insert("undecidedByQuery".into(), self.undecided.into());
+        }
+    }
+}
 
 impl Reading<'_> {
     /// INV-18: so many bad records mean that the format has changed; the watermark must not slide over it.
@@ -53,16 +77,25 @@ impl Reading<'_> {
     /// The commit of any page; `store`: its items are records.
     pub(super) fn page_commit(&mut self, fetched: Fetched, after: Option<&Place>, store: bool) -> BatchCommit {
         let source_now = self.source_now(&fetched);
-        let stats = self.stats(&fetched, after);
+        let mut stats = self.stats(&fetched, after);
         let page_ids = page_ids(&fetched.page);
         let times = page_times(self.spec(), &fetched.page);
         let item_count = u32::try_from(fetched.page.item_count()).unwrap_or(u32::MAX);
         let body = self.kept_body(&fetched.page);
-        let Page { items, bad, total, asked_at, fetched_at, response_hash, request_digest, response_digest, .. } =
-            fetched.page;
+        let passage = self.passage(&fetched);
+        let Page {
+            items, bad, total, asked_at, fetched_at, response_hash, request_digest, mut response_digest, ..
+        } = fetched.page;
+        if let Value::Object(digest) = &mut response_digest {
+            digest.insert("rate".into(), passage);
+        }
         let observed_max = items.iter().filter_map(|item| item.updated_at).max();
-        let (records, filtered, out_of_window) =
-            if store { self.records(items, fetched_at) } else { (Vec::new(), item_count - bad.len() as u32, 0) };
+        let (records, dropped) = if store {
+            self.records(items, fetched_at)
+        } else {
+            (Vec::new(), Dropped { filtered: item_count - bad.len() as u32, ..Dropped::default() })
+        };
+        dropped.tell(self.filter.is_some(), &mut stats);
         BatchCommit {
             batch: self.batch.clone(),
             after_token: after.map(Place::to_token),
@@ -75,11 +108,12 @@ impl Reading<'_> {
             bad,
             quarantine: self.spec().quarantine,
             missing: Vec::new(),
+            policy: self.policy(),
             page_ids,
             id_list: None,
             item_count,
-            filtered,
-            out_of_window,
+            filtered: dropped.filtered,
+            out_of_window: dropped.out_of_window,
             total,
             source_now,
             asked_at,
@@ -105,34 +139,54 @@ impl Reading<'_> {
         }
     }
 
-    /// Records of the page. Outside the window they are dropped only where the source cannot filter itself (INV-4).
-    fn records(&self, items: Vec<Item>, fetched_at: Timestamp) -> (Vec<NewRecord>, u32, u32) {
+    /// Records of the page. Outside the window they are dropped only where the source cannot filter itself (INV-4);
+    /// what the query does not want is dropped where the source could not be asked. The proof of completeness rests
+    /// on the ids of the whole page.
+    fn records(&self, items: Vec<Item>, fetched_at: Timestamp) -> (Vec<NewRecord>, Dropped) {
         let (window, spec) = (self.task.window, self.spec());
-        let (mut filtered, mut out_of_window) = (0, 0);
+        let mut dropped = Dropped::default();
         let mut records = Vec::with_capacity(items.len());
         for item in items {
-            let outside = item.updated_at.is_some_and(|at| !window.contains(at));
+            // The window of a refresh is one of checking.
+            let outside = spec.operation != Operation::Update && item.updated_at.is_some_and(|at| !window.contains(at));
             if planted(Defect::LowerEdgeDropped) && item.updated_at == Some(window.from()) {
-                filtered += 1;
+                dropped.filtered += 1;
                 continue;
             }
-            if outside && spec.window.client_filter {
-                filtered += 1;
+            if (outside && spec.window.client_filter) || !self.wanted(&item, &mut dropped) {
+                dropped.filtered += 1;
                 continue;
             }
-            out_of_window += u32::from(outside);
-            let version = item.version.as_deref();
-            let key = VersionKey::new(item.updated_at, version, fetched_at, item.content_hash, spec.registry_version);
-            records.push(NewRecord {
-                provider_id: item.id,
-                key,
-                updated_at: item.updated_at,
-                deleted: item.deleted,
-                fields: item.fields,
-                payload: item.payload,
-            });
+            dropped.out_of_window += u32::from(outside);
+            records.push(NewRecord::of(item, fetched_at, spec.registry_version, &self.pointers));
         }
-        (records, filtered, out_of_window)
+        (records, dropped)
+    }
+
+    /// A refresh maps anew what was mapped otherwise; everything else keeps to the order of versions.
+    fn policy(&self) -> Policy {
+        match self.spec().operation {
+            Operation::Harvest | Operation::Backfill => Policy::Newest,
+            Operation::Update if self.spec().fill_only => Policy::FillOnly,
+            Operation::Update => Policy::Remap,
+        }
+    }
+
+    /// Whether the query keeps an item. What cannot be decided is kept, and counted; so is a deletion, which shows no
+    /// fields to decide by.
+    fn wanted(&self, item: &Item, dropped: &mut Dropped) -> bool {
+        let Some(filter) = self.filter.as_ref().filter(|_| !item.deleted) else { return true };
+        match filter.ask(&item.fields) {
+            Answer::Yes => true,
+            Answer::Unknown => {
+                dropped.undecided += 1;
+                true
+            }
+            Answer::No => {
+                dropped.by_query += 1;
+                false
+            }
+        }
     }
 
     fn kept_body(&self, page: &Page) -> Option<KeptBody> {
@@ -144,6 +198,21 @@ impl Reading<'_> {
             }
             Blackbox::Off => None,
         }
+    }
+
+    /// How the page came through the gate (4.10.7).
+    fn passage(&self, fetched: &Fetched) -> Value {
+        let (rate, tries) = (&self.spec().rate, &fetched.tries);
+        let tightest = rate.tightest();
+        let per_second = f64::from(tightest.requests) * 1e6 / tightest.per.micros().max(1) as f64;
+        json!({
+            "limitKey": RateKey::of(self.spec()).as_str(),
+            "permitCost": rate.permits(),
+            "waitMs": tries.waited.millis(),
+            "decision": if tries.waited > Span::ZERO { "WAIT" } else { "ALLOW" },
+            "r": (per_second * tries.pace as f64 / 1e3).round() / 1e3,
+            "burst": rate.burst,
+        })
     }
 
     fn stats(&self, fetched: &Fetched, after: Option<&Place>) -> Map<String, Value> {
@@ -162,7 +231,14 @@ impl Reading<'_> {
             "http": { "status": page.status, "bytes": page.body.len() },
         });
         match stats {
-            Value::Object(map) => map,
+            Value::Object(mut map) => {
+                let course = self.desk.vitals.course(self.spec());
+                if course != Course::USUAL {
+                    let lowered = json!({ "concurrency": course.concurrency, "pagePercent": course.page_percent });
+                    map.insert("healing".into(), lowered);
+                }
+                map
+            }
             _ => Map::new(),
         }
     }

@@ -1,10 +1,11 @@
 //! The second phase: details of the ids a search page found, in groups, each its own batch.
 //!
-//! A request that is refused is halved until the bad id is alone; ids asked for and not returned are noted.
+//! A request that is refused is halved until the bad id is alone; ids asked for and not returned are noted, and so is which
+//! record came in place of one.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
+use patra_core::absence::{Lack, Settled, settle};
 use patra_core::pass::{DetailPlace, Place};
 use patra_core::planted::{Defect, planted};
 use patra_core::spec::errors::{ErrorClass, FetchError};
@@ -35,11 +36,15 @@ impl Reading<'_> {
 
     pub(super) async fn take_detail(&mut self, place: DetailPlace, fetched: Fetched) -> Result<Step, Halt> {
         let asked = self.detail_ids(&place).await?;
-        let returned: HashSet<&str> = fetched.page.items.iter().map(|item| item.id.as_str()).collect();
-        let unreadable: HashSet<&str> = fetched.page.bad.iter().filter_map(|bad| bad.id.as_deref()).collect();
-        let absent = |id: &&String| !returned.contains(id.as_str()) && !unreadable.contains(id.as_str());
-        let missing = asked.iter().filter(absent).cloned().collect();
-        // Only what was asked for is taken as asked; a source may answer with merged ids, which are records too.
+        let readable: Vec<&str> = fetched.page.items.iter().map(|item| item.id.as_str()).collect();
+        let unreadable = fetched.page.bad.iter().filter_map(|bad| bad.id.as_deref());
+        let shown: Vec<&str> = readable.iter().copied().chain(unreadable).collect();
+        let Settled::Lacks(missing) = settle(&asked, &shown, &readable) else {
+            // Asked for in halves, each strange record is seen to stand for one id, or for none.
+            self.detail_size = asked.len().div_ceil(2);
+            return Ok(Step::On(None));
+        };
+        self.answered_ids += readable.len() as u64;
         let all = self.ids_of(&place).await?.len();
         self.detail_size = self.full_detail_size();
         let after = after_detail(&place, asked.len(), all);
@@ -66,12 +71,31 @@ impl Reading<'_> {
             self.detail_size = asked.len().div_ceil(2);
             return Ok(Some(Step::On(None)));
         }
+        // What a rule skips is expected to be refused.
+        self.refused_ids += u64::from(class != ErrorClass::Skip);
+        if let Some(reason) = self.refuses_too_much(error) {
+            self.fail("REQUEST_ERRORS", reason).await?;
+            return Ok(Some(Step::Done));
+        }
         let all = self.ids_of(&place).await?.len();
         self.detail_size = self.full_detail_size();
         let after = after_detail(&place, asked.len(), all);
-        let commit = self.refused_commit(asked, after.as_ref(), error);
+        let lack = if error.says_absent() { Lack::NotReturned } else { Lack::Refused };
+        let refused = asked.into_iter().map(|id| (id, lack.clone())).collect();
+        let commit = self.refused_commit(refused, after.as_ref(), error);
         self.pass.step_committed(commit.source_now);
         self.commit(commit, after).await.map(Some)
+    }
+
+    /// So many ids are refused that it is the request and not the ids (L2): the task stops and says what was asked.
+    fn refuses_too_much(&self, error: &FetchError) -> Option<String> {
+        let thresholds = &self.outside.settings.thresholds;
+        let (refused, all) = (self.refused_ids, self.refused_ids + self.answered_ids);
+        let share = refused * 100 > all * u64::from(thresholds.denied_percent);
+        (share && refused >= u64::from(thresholds.denied_min)).then(|| {
+            let endpoint = self.spec().detail.as_ref().map_or("", |detail| detail.endpoint.as_str());
+            format!("{refused} of {all} ids were refused by `{endpoint}`, one at a time; the last answer: {error}")
+        })
     }
 
     fn full_detail_size(&self) -> usize {

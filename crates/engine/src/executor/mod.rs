@@ -5,19 +5,28 @@
 
 mod chores;
 mod commit;
+mod crowd;
 mod details;
+mod door;
 mod fetch;
+mod healer;
+mod keyring;
 mod outcome;
+mod purse;
 mod reading;
+mod vitals;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::FutureExt;
 use patra_core::failpoint::Failpoints;
+use patra_core::healing::Site;
 use patra_core::id::{Id, IdGen};
-use patra_core::ports::{Claim, Clock, Gate, Leased, Ledger, LedgerError, Partition, PlanView, Random, Source};
+use patra_core::ports::{
+    Claim, Clock, Gate, Leased, Ledger, LedgerError, Only, Partition, PlanView, Random, RateKey, Source,
+};
 use patra_core::time::Span;
 use tokio_util::sync::CancellationToken;
 
@@ -47,16 +56,27 @@ pub struct Outside {
 /// Shared by the workers of one process.
 pub struct Executor {
     outside: Outside,
-    /// Only tasks of this source are taken; all when `None`.
-    only: Option<String>,
+    /// Only these tasks are taken.
+    only: Only,
     stop: CancellationToken,
     plans: Mutex<HashMap<Id, Arc<PlanView>>>,
     chores: chores::Chores,
     keeper: Option<SlotKeeper>,
+    desk: Desk,
     /// What the workers of this process run, by partition.
     running: Mutex<BTreeMap<Partition, u32>>,
     /// One worker claims at a time, so that none counts on room that another has just taken.
     claiming: futures::lock::Mutex<()>,
+}
+
+/// What the workers of one process tell each other about their sources.
+#[derive(Default)]
+pub(crate) struct Desk {
+    door: door::Door,
+    purse: purse::Purse,
+    keyring: keyring::Keyring,
+    healer: healer::Healer,
+    vitals: vitals::PartitionVitals,
 }
 
 /// Why a run stopped before its own end.
@@ -66,6 +86,8 @@ pub(crate) enum Halt {
     Ledger(LedgerError),
     /// SIGTERM.
     Shutdown,
+    /// A person or a fuse has stopped the source.
+    Stopped,
 }
 
 impl From<LedgerError> for Halt {
@@ -75,7 +97,7 @@ impl From<LedgerError> for Halt {
 }
 
 impl Executor {
-    pub fn new(outside: Outside, only: Option<String>, stop: CancellationToken) -> Executor {
+    pub fn new(outside: Outside, only: Only, stop: CancellationToken) -> Executor {
         let keeper = outside.slot_owner.clone().map(|owner| SlotKeeper {
             ledger: outside.ledger.clone(),
             clock: outside.clock.clone(),
@@ -91,6 +113,7 @@ impl Executor {
             keeper,
             plans: Mutex::default(),
             chores: chores::Chores::default(),
+            desk: Desk::default(),
             running: Mutex::default(),
             claiming: futures::lock::Mutex::new(()),
         }
@@ -104,10 +127,12 @@ impl Executor {
                 continue;
             }
             if !self.wait_for_work().await? {
+                self.desk.purse.hand_back(&self.outside).await;
                 return Ok(());
             }
         }
         self.outside.failpoints.hit("shutdown.done")?;
+        self.desk.purse.hand_back(&self.outside).await;
         Ok(())
     }
 
@@ -129,6 +154,7 @@ impl Executor {
             }
         }
         self.outside.failpoints.hit("shutdown.done")?;
+        self.desk.purse.hand_back(&self.outside).await;
         Ok(())
     }
 
@@ -158,6 +184,8 @@ impl Executor {
             only: self.only.clone(),
             partition_max: settings.partition_max,
             running: self.running.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            crowded: self.crowded(),
+            lowered: self.desk.vitals.lowered(),
             ..Claim::new(who, 1, settings.lease_ttl)
         };
         let leased = self.outside.ledger.acquire_tasks(&claim).await?.into_iter().next();
@@ -165,6 +193,21 @@ impl Executor {
             self.count(&partition_of(leased), 1);
         }
         Ok(leased)
+    }
+
+    /// Partitions for whose requests this process waits at the gate already, or whose budget is empty.
+    fn crowded(&self) -> BTreeSet<Partition> {
+        let (plans, now) = (self.known_plans(), self.outside.ledger.database_now());
+        let crowded = plans.iter().filter(|plan| {
+            let crowded = RateKey::each(&plan.spec).iter().all(|key| self.desk.door.crowd.is_at(key));
+            crowded || self.desk.keyring.is_parked(&plan.spec, &self.desk.purse, now)
+        });
+        let partition = |plan: &Arc<PlanView>| Partition {
+            provenance: plan.spec.provenance.clone(),
+            endpoint: plan.spec.endpoint.clone(),
+            operation: plan.spec.operation.code().to_owned(),
+        };
+        crowded.map(partition).collect()
     }
 
     fn count(&self, partition: &Partition, change: i32) {
@@ -181,10 +224,12 @@ impl Executor {
     async fn wait_for_work(&self) -> Result<bool, LedgerError> {
         let ledger = &self.outside.ledger;
         loop {
-            let Some(due) = ledger.next_due(self.only.as_deref()).await? else { return Ok(false) };
+            let Some(due) = ledger.next_due(&self.only).await? else { return Ok(false) };
             let wait = due.since(ledger.database_now());
             // Due, and yet not ours: its partition is full here, or someone was faster.
             self.idle(if wait > Span::ZERO { wait } else { self.outside.settings.poll }).await;
+            // A budget may come back in a day; the slot must be kept until then.
+            self.chores().await?;
             if self.stop.is_cancelled() || due <= ledger.database_now() {
                 return Ok(true);
             }
@@ -224,45 +269,50 @@ impl Executor {
                 }
             }
             Err(Halt::Shutdown) => outcome::give_back_on_shutdown(&self.outside, &lease, &provenance).await,
+            Err(Halt::Stopped) => outcome::give_back_stopped(&self.outside, &lease, &provenance).await,
         }
     }
 
     async fn read(&self, leased: Leased) -> Result<(), Halt> {
         let plan = self.plan(leased.lease.plan).await?;
-        let mut reading = Reading::begin(&self.outside, &self.stop, plan, leased)?;
+        let mut reading = Reading::begin(&self.outside, &self.stop, &self.desk, plan, leased)?;
         let progress = reading.progress();
-        let lease = reading.lease().clone();
-        let heart = self.heartbeat(lease, progress).fuse();
+        let (lease, site) = (reading.lease().clone(), reading.site().clone());
+        let heart = self.heartbeat(lease, site, progress).fuse();
         let run = reading.run().fuse();
         futures::pin_mut!(heart, run);
         futures::select_biased! {
             ended = run => ended,
-            lost = heart => Err(Halt::Ledger(lost)),
+            halt = heart => Err(halt),
         }
     }
 
-    /// Renews the lease while pages are committed; ends when the lease is lost or progress stops. How long it has
+    /// Renews the lease while pages are committed; ends when the lease is lost, progress stops or somebody stops the
+    /// source, so that within one lease nobody asks it any more. How long it has
     /// stood still is counted in beats: a sleep takes its time also where the wall clock is set (INV-24).
-    async fn heartbeat(&self, lease: patra_core::ports::Lease, progress: Arc<AtomicU64>) -> LedgerError {
+    async fn heartbeat(&self, lease: patra_core::ports::Lease, site: Site, progress: Arc<AtomicU64>) -> Halt {
         let settings = &self.outside.settings;
         let beat = Span::from_micros(settings.lease_ttl.micros() / 3);
         let (mut seen, mut still) = (0, Span::ZERO);
         loop {
             self.outside.clock.sleep(beat).await;
             if let Err(lost) = self.chores().await {
-                return lost;
+                return lost.into();
             }
             let pages = progress.load(Ordering::Relaxed);
             still = if pages == seen { still.plus(beat) } else { Span::ZERO };
             seen = pages;
             if still > settings.progress_limit {
                 // The lease runs out by itself; another worker takes over and counts it.
-                return LedgerError::LeaseLost { task: lease.task };
+                return LedgerError::LeaseLost { task: lease.task }.into();
             }
             match self.outside.ledger.renew(&lease, settings.lease_ttl).await {
                 Ok(_) => {}
-                Err(lost @ LedgerError::LeaseLost { .. }) => return lost,
+                Err(lost @ LedgerError::LeaseLost { .. }) => return lost.into(),
                 Err(error) => tracing::warn!(task.id = %lease.task, "heartbeat failed, trying again: {error}"),
+            }
+            if let Ok(true) = self.outside.ledger.is_stopped(&site.provenance, &site.endpoint).await {
+                return Halt::Stopped;
             }
         }
     }

@@ -1,7 +1,9 @@
 //! How a run ends: proven, split, given up, failed, or given back for later.
 
+use patra_core::absence::Lack;
+use patra_core::healing::Strain;
 use patra_core::page::{Page, RateHints};
-use patra_core::pass::{Died, Place, Prefix};
+use patra_core::pass::{Died, PassEnd, Place, Prefix, Proof, smaller_page};
 use patra_core::plan::build::{self, Child};
 use patra_core::plan::split::{self, Cut};
 use patra_core::planted::{Defect, planted};
@@ -31,12 +33,20 @@ impl Reading<'_> {
             NoPage::Later { at, reason } => {
                 return self.give_back(at.since(self.outside.clock.now()), reason, false).await;
             }
+            NoPage::Barred { until, reason, answers } => return self.barred(until, reason, answers).await,
             NoPage::Failed { class, error } => (class, error),
         };
         if let Place::Detail(detail) = &place
             && let Some(step) = self.detail_refused(detail.clone(), class, &error).await?
         {
             return Ok(step);
+        }
+        if let Place::Search(_) = &place
+            && let Some(size) = smaller_page(&self.spec().pagination, &error, self.page_size)
+        {
+            tracing::warn!(task.id = %self.task.id, "asking {} for pages of {size}: {error}", self.task.provenance);
+            self.page_size = size;
+            return Ok(Step::On(None));
         }
         match class {
             ErrorClass::Transient { lost: true } if !self.ask(&place).await?.is_repeatable() => {
@@ -47,11 +57,20 @@ impl Reading<'_> {
             }
             ErrorClass::CursorExpired => self.pass_died(format!("the cursor expired: {error}")).await,
             ErrorClass::Split | ErrorClass::TooLarge => self.split(2, error.to_string()).await,
-            ErrorClass::Empty | ErrorClass::Skip | ErrorClass::Denied | ErrorClass::ForeignNext | ErrorClass::Fatal => {
+            ErrorClass::Fatal => self.stop_source(error.to_string()).await,
+            ErrorClass::Empty | ErrorClass::Skip | ErrorClass::Denied | ErrorClass::ForeignNext => {
                 self.fail(class.name(), error.to_string()).await?;
                 Ok(Step::Done)
             }
         }
+    }
+
+    /// The source does not answer, and waiting for it is not a failure (INV-44). A page that has failed for very long while
+    /// the source answers others is another matter.
+    async fn barred(&mut self, until: Timestamp, reason: String, answers: bool) -> Result<Step, Halt> {
+        let failed = answers && self.task.attempt_no > self.outside.settings.outage_runs_max;
+        let due_at = until.max(self.outside.ledger.database_now());
+        self.give_back_at(Release { due_at, reason, failed, circuit_open: true }).await
     }
 
     /// The source is out. Coming back later is not a failure, unless it has been so for a very long time.
@@ -65,19 +84,23 @@ impl Reading<'_> {
     }
 
     async fn give_back(&mut self, delay: Span, reason: String, failed: bool) -> Result<Step, Halt> {
-        if failed && self.task.failure_count + 1 >= self.outside.settings.failures_max {
-            self.fail("OUTAGE", reason).await?;
+        let due_at = self.outside.ledger.database_now().plus(delay.max(Span::ZERO));
+        self.give_back_at(Release { due_at, reason, failed, circuit_open: false }).await
+    }
+
+    async fn give_back_at(&mut self, given: Release) -> Result<Step, Halt> {
+        if given.failed && self.task.failure_count + 1 >= self.outside.settings.failures_max {
+            self.fail("OUTAGE", given.reason).await?;
             return Ok(Step::Done);
         }
-        let due_at = self.outside.ledger.database_now().plus(delay.max(Span::ZERO));
-        release(self.outside, &self.lease, &self.task.provenance, Release { due_at, reason, failed }).await?;
+        release(self.outside, &self.lease, &self.task.provenance, given).await?;
         Ok(Step::Done)
     }
 
     pub(super) async fn pass_died(&mut self, reason: String) -> Result<Step, Halt> {
         match self.pass.died() {
             Died::Again => self.next_pass(reason).await,
-            Died::Split => self.split_or_go_on(reason).await,
+            Died::Split => self.split_or_go_on(2, reason).await,
             Died::GiveUp => {
                 self.give_up(reason).await?;
                 Ok(Step::Done)
@@ -85,8 +108,43 @@ impl Reading<'_> {
         }
     }
 
-    async fn split_or_go_on(&mut self, reason: String) -> Result<Step, Halt> {
-        match self.cut(2) {
+    /// What a pass came to: proof, another pass, smaller slices, or giving up.
+    pub(super) async fn after_pass(&mut self, end: PassEnd) -> Result<Step, Halt> {
+        match end {
+            PassEnd::Proven => {
+                self.succeed().await?;
+                Ok(Step::Done)
+            }
+            PassEnd::Again { reason } => self.next_pass(reason).await,
+            PassEnd::Split { parts, reason } => self.split_or_go_on(parts, reason).await,
+            PassEnd::GiveUp { reason } => {
+                self.give_up(reason).await?;
+                Ok(Step::Done)
+            }
+        }
+    }
+
+    /// Between two pages: a slice that strains is cut while much of it is left (8.4). True when it was.
+    pub(super) async fn relieve(&mut self) -> Result<bool, Halt> {
+        let wide = self.task.part.is_none() && self.task.window.width() > self.spec().window.min;
+        if !wide || !matches!(self.place, Some(Place::Search(_))) || self.pass.pages() == 0 || self.refreshes() {
+            return Ok(false);
+        }
+        let strain = Strain {
+            took: self.outside.clock.now().since(self.begun_at),
+            pages_read: self.pass.pages(),
+            pages_left: self.pass.pages_left(),
+            kept: self.prefix().is_some(),
+            ..self.strain
+        };
+        let Some(reason) = strain.relief(&self.outside.settings.thresholds) else { return Ok(false) };
+        let Some(cut) = self.cut(2) else { return Ok(false) };
+        self.split_into(cut, reason).await?;
+        Ok(true)
+    }
+
+    async fn split_or_go_on(&mut self, parts: u64, reason: String) -> Result<Step, Halt> {
+        match self.cut(parts) {
             Some(cut) => self.split_into(cut, reason).await,
             None => self.next_pass(reason).await,
         }
@@ -105,7 +163,8 @@ impl Reading<'_> {
 
     fn cut(&self, parts: u64) -> Option<Cut> {
         let (window, part, spec) = (self.task.window, self.task.part.as_ref(), &self.spec().window);
-        split::cut(spec, window, part, self.prefix().map(|(_, prefix, _)| prefix), parts)
+        let prefix = self.prefix().map(|(_, prefix, _)| prefix);
+        split::cut(spec, window, part, prefix, parts, self.pass.sample())
     }
 
     /// What the order of the pages proves. A pass that came to its end proves itself or nothing, and a part of a
@@ -154,6 +213,7 @@ impl Reading<'_> {
                 "pages": self.pass.pages(),
                 "distinct": self.pass.distinct(),
                 "total": self.pass.last_total(),
+                "proof": self.pass.proof().map(Proof::code),
             }),
         };
         let finished = self.outside.ledger.finish_slice(&self.lease, outcome).await?;
@@ -166,13 +226,13 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The source's time at the first page of the pass that proves the slice.
+    /// The source's time that the proof of the slice speaks of.
     fn read_at(&self) -> Timestamp {
         let now = self.outside.ledger.database_now();
         if planted(Defect::ReadAtEnd) {
             return now.plus(Span::HOUR);
         }
-        self.pass.read_at().unwrap_or(now)
+        self.pass.proven_at().unwrap_or(now)
     }
 
     pub(super) async fn give_up(&mut self, reason: String) -> Result<(), Halt> {
@@ -184,9 +244,22 @@ impl Reading<'_> {
         if planted(Defect::FailedCounts) {
             return self.succeed().await;
         }
-        let prefix = self.cut_at_prefix();
-        let outcome = SliceOutcome::Failed { class: class.to_owned(), reason: reason.clone(), prefix };
-        self.end(outcome, class, reason).await
+        self.end(self.failed(class, &reason, false), class, reason).await
+    }
+
+    /// Asking again gives the same until a person acts, for every task of the endpoint: its fuse blows (L4).
+    async fn stop_source(&mut self, reason: String) -> Result<Step, Halt> {
+        let class = ErrorClass::Fatal.name();
+        self.end(self.failed(class, &reason, true), class, reason.clone()).await?;
+        let (provenance, endpoint) = (&self.plan.spec.provenance, &self.plan.spec.endpoint);
+        tracing::error!("{provenance}/{endpoint} is stopped until `patra source resume {provenance}`: {reason}");
+        self.outside.notices.tell(Notice::SourceStopped { provenance: provenance.clone(), reason });
+        Ok(Step::Done)
+    }
+
+    fn failed(&self, class: &str, reason: &str, stops_source: bool) -> SliceOutcome {
+        let (class, reason) = (class.to_owned(), reason.to_owned());
+        SliceOutcome::Failed { class, reason, prefix: self.cut_at_prefix(), stops_source }
     }
 
     async fn end(&mut self, outcome: SliceOutcome, name: &str, reason: String) -> Result<(), Halt> {
@@ -204,7 +277,7 @@ impl Reading<'_> {
     /// The batch of a single id that the source refuses: no records, the id noted as missing.
     pub(super) fn refused_commit(
         &mut self,
-        asked: Vec<String>,
+        asked: Vec<(String, Lack)>,
         after: Option<&Place>,
         error: &FetchError,
     ) -> BatchCommit {
@@ -249,11 +322,16 @@ async fn release(outside: &Outside, lease: &Lease, provenance: &str, release: Re
 pub(super) async fn give_back_after_error(outside: &Outside, lease: &Lease, task: &Task, error: &LedgerError) {
     let failed = !matches!(error, LedgerError::Unavailable { .. } | LedgerError::Struck(_));
     let given_back = if failed && task.failure_count + 1 >= outside.settings.failures_max {
-        let outcome = SliceOutcome::Failed { class: "REFUSED".into(), reason: error.to_string(), prefix: None };
+        let outcome = SliceOutcome::Failed {
+            class: "REFUSED".into(),
+            reason: error.to_string(),
+            prefix: None,
+            stops_source: false,
+        };
         outside.ledger.finish_slice(lease, outcome).await.map(drop)
     } else {
         let due_at = outside.ledger.database_now().plus(Span::SECOND);
-        let given = Release { due_at, reason: error.to_string(), failed };
+        let given = Release { due_at, reason: error.to_string(), failed, circuit_open: false };
         release(outside, lease, &task.provenance, given).await
     };
     if let Err(second) = given_back {
@@ -264,8 +342,17 @@ pub(super) async fn give_back_after_error(outside: &Outside, lease: &Lease, task
 /// SIGTERM gives the lease back at once and spends no attempt (INV-55).
 pub(super) async fn give_back_on_shutdown(outside: &Outside, lease: &Lease, provenance: &str) {
     let due_at = outside.ledger.database_now();
-    let given = Release { due_at, reason: "SHUTDOWN".into(), failed: false };
+    let given = Release { due_at, reason: "SHUTDOWN".into(), failed: false, circuit_open: false };
     if outside.failpoints.hit("shutdown.begin").is_ok() && release(outside, lease, provenance, given).await.is_err() {
+        tracing::warn!(task.id = %lease.task, "task {} was not given back, its lease runs out", lease.task);
+    }
+}
+
+/// The source was stopped: the task waits for the one who lets it go on, and keeps its attempts.
+pub(super) async fn give_back_stopped(outside: &Outside, lease: &Lease, provenance: &str) {
+    let due_at = outside.ledger.database_now();
+    let given = Release { due_at, reason: "STOPPED".into(), failed: false, circuit_open: false };
+    if release(outside, lease, provenance, given).await.is_err() {
         tracing::warn!(task.id = %lease.task, "task {} was not given back, its lease runs out", lease.task);
     }
 }

@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use patra_core::hash::Hash32;
-use patra_core::page::{PageAsk, PageStep, Position};
-use patra_core::pass::{Accepted, Pass, PassEnd, Place};
+use patra_core::healing::{Site, Strain, Vital};
+use patra_core::page::{Page, PageAsk, PageStep, Position};
+use patra_core::pass::{Accepted, Pass, Place};
+use patra_core::pointer::Pointers;
 use patra_core::ports::{BatchCommit, Lease, Leased, LedgerError, NewPass, OpenBatch, PlanView, Task};
+use patra_core::spec::expression::RecordFilter;
 use patra_core::spec::hashes;
-use patra_core::spec::snapshot::{PagingKind, SpecSnapshot};
+use patra_core::spec::snapshot::{Operation, PagingKind, SpecSnapshot};
 use patra_core::time::{Span, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use super::fetch::{Asker, Fetched, NoPage, fetch, pause};
-use super::{Halt, Outside};
+use super::fetch::{Asker, Fetched, NoPage, Tries, fetch, pause};
+use super::healer::Probe;
+use super::{Desk, Halt, Outside};
 use crate::notice::Notice;
 
 /// Wait before an empty page is asked for again.
@@ -22,10 +26,17 @@ const EMPTY_PAUSE: Span = Span::from_seconds(2);
 pub(crate) struct Reading<'a> {
     pub(super) outside: &'a Outside,
     pub(super) stop: &'a CancellationToken,
+    pub(super) desk: &'a Desk,
+    site: Site,
+    probe: Probe,
     pub(super) plan: Arc<PlanView>,
     pub(super) lease: Lease,
     pub(super) task: Task,
     pub(super) mapping_hash: Hash32,
+    /// What the source could not be asked, asked of every record.
+    pub(super) filter: Option<RecordFilter>,
+    /// Where records point to others.
+    pub(super) pointers: Pointers,
     pub(super) pass: Pass,
     /// The RUNNING row of the page to be read next.
     pub(super) batch: OpenBatch,
@@ -35,10 +46,18 @@ pub(crate) struct Reading<'a> {
     pub(super) id_list: Option<(patra_core::id::Id, Arc<Vec<String>>)>,
     /// Most ids in the next detail request; halved while a request is refused.
     pub(super) detail_size: usize,
+    /// Ids of this run that the detail endpoint refused alone, and those it answered.
+    pub(super) refused_ids: u64,
+    pub(super) answered_ids: u64,
     pub(super) source_behind: Span,
     /// When the last page was committed, on any run.
     last_commit_at: Option<Timestamp>,
     resumed: bool,
+    /// Items asked for on a page, for this pass.
+    pub(super) page_size: u32,
+    pub(super) begun_at: Timestamp,
+    /// What this run's requests came to.
+    pub(super) strain: Strain,
     /// Pages committed by this run.
     progress: Arc<AtomicU64>,
 }
@@ -58,6 +77,7 @@ impl<'a> Reading<'a> {
     pub fn begin(
         outside: &'a Outside,
         stop: &'a CancellationToken,
+        desk: &'a Desk,
         plan: Arc<PlanView>,
         leased: Leased,
     ) -> Result<Reading<'a>, Halt> {
@@ -70,11 +90,23 @@ impl<'a> Reading<'a> {
         let last = leased.trace.last().filter(|batch| batch.pass_no == leased.batch.pass_no);
         let ended = last.is_some_and(|batch| batch.after_token.is_none());
         let place = if ended { None } else { Some(Place::from_token(&leased.batch.before_token).map_err(nonsense)?) };
+        let filter = RecordFilter::of(&plan.spec).map_err(|error| LedgerError::Corrupt {
+            table: "ing_plan",
+            column: "spec_snapshot".into(),
+            row: plan.id.0,
+            message: error.message,
+        })?;
         let detail_size = plan.spec.detail.as_ref().map_or(1, |detail| detail.id_batch_size.max(1) as usize);
+        let page_size = desk.vitals.page_size(&plan.spec);
         Ok(Reading {
             outside,
             stop,
+            desk,
+            site: Site::of(&plan.spec),
+            probe: Probe::new(leased.probe),
             mapping_hash: hashes::mapping_hash(&plan.spec),
+            filter,
+            pointers: Pointers::of(plan.spec.record_response()),
             plan,
             lease: leased.lease,
             task: leased.task,
@@ -83,11 +115,20 @@ impl<'a> Reading<'a> {
             place,
             id_list: None,
             detail_size,
+            refused_ids: 0,
+            answered_ids: 0,
             source_behind: Span::ZERO,
             last_commit_at: last.map(|batch| batch.committed_at),
             resumed: last.is_some(),
+            page_size,
+            begun_at: outside.clock.now(),
+            strain: Strain::default(),
             progress: Arc::default(),
         })
+    }
+
+    pub fn site(&self) -> &Site {
+        &self.site
     }
 
     pub fn lease(&self) -> &Lease {
@@ -109,7 +150,7 @@ impl<'a> Reading<'a> {
         };
         loop {
             let step = match self.place.clone() {
-                None => self.conclude().await?,
+                None => self.after_pass(self.pass.end()).await?,
                 Some(place) => {
                     let got = match ahead.take() {
                         Some(got) => *got,
@@ -124,6 +165,9 @@ impl<'a> Reading<'a> {
             match step {
                 Step::On(fetched) => ahead = fetched,
                 Step::Done => return Ok(()),
+            }
+            if self.relieve().await? {
+                return Ok(());
             }
         }
     }
@@ -162,6 +206,10 @@ impl<'a> Reading<'a> {
         if self.stop.is_cancelled() {
             return Err(Halt::Shutdown);
         }
+        if matches!(place, Place::Search(_)) && self.refreshes() {
+            let page = Page::of_ids(&self.task.ids, self.outside.ledger.database_now());
+            return Ok(Ok(Fetched { page, tries: Tries::default() }));
+        }
         let ask = self.ask(place).await?;
         // Nothing was committed since the claim, so the losses that it counted are losses at this page.
         let doubtful = self.task.lost_count > 0 && self.progress.load(Ordering::Relaxed) == 0;
@@ -170,14 +218,23 @@ impl<'a> Reading<'a> {
     }
 
     fn asker(&self) -> Asker<'_> {
-        Asker { outside: self.outside, stop: self.stop, provenance: &self.task.provenance, doubtful: None }
+        Asker {
+            outside: self.outside,
+            stop: self.stop,
+            door: &self.desk.door,
+            purse: &self.desk.purse,
+            keyring: &self.desk.keyring,
+            healer: &self.desk.healer,
+            vitals: &self.desk.vitals,
+            site: &self.site,
+            probe: &self.probe,
+            doubtful: None,
+        }
     }
 
     pub(super) async fn ask(&mut self, place: &Place) -> Result<PageAsk, Halt> {
         let step = match place {
-            Place::Search(position) => {
-                PageStep::Search { position: position.clone(), size: self.plan.spec.pagination.size }
-            }
+            Place::Search(position) => PageStep::Search { position: position.clone(), size: self.page_size },
             Place::Detail(detail) => PageStep::Detail { ids: self.detail_ids(detail).await? },
         };
         Ok(PageAsk {
@@ -186,13 +243,18 @@ impl<'a> Reading<'a> {
             part: self.task.part.clone(),
             as_of: self.plan.window.to(),
             step,
+            received: self.pass.received(),
             correlation: format!("ing-{}-{}", self.lease.run, self.batch.batch_no),
         })
     }
 
     async fn take(&mut self, place: Place, fetched: Fetched) -> Result<Step, Halt> {
         self.outside.failpoints.hit("page.parsed").map_err(LedgerError::from)?;
-        if let Some(reason) = self.systemic(&fetched) {
+        self.strain.requests += u64::from(fetched.tries.requests);
+        self.strain.throttled += u64::from(fetched.tries.throttled);
+        self.strain.body_bytes = self.strain.body_bytes.max(fetched.page.body.len() as u64);
+        let spoilt = matches!(place, Place::Search(_)) && self.pass.is_spoilt(&fetched.page);
+        if let Some(reason) = self.systemic(&fetched).filter(|_| !spoilt) {
             self.fail("SYSTEMIC", reason).await?;
             return Ok(Step::Done);
         }
@@ -204,6 +266,13 @@ impl<'a> Reading<'a> {
 
     async fn take_search(&mut self, position: Position, fetched: Fetched) -> Result<Step, Halt> {
         let source_now = self.source_now(&fetched);
+        if self.refreshes() {
+            self.pass.accept_listed(&position, &fetched.page, source_now);
+            let after = self.after_search(&fetched, None);
+            let mut commit = self.search_commit(fetched, after.as_ref());
+            commit.response_hash = None;
+            return self.commit(commit, after).await;
+        }
         match self.pass.accept(&position, &fetched.page, source_now) {
             Accepted::Commit { next } => {
                 let after = self.after_search(&fetched, next);
@@ -217,7 +286,7 @@ impl<'a> Reading<'a> {
                     Err(no_page) => self.without_page(Place::Search(position), no_page).await,
                 }
             }
-            Accepted::NewPass { reason } => self.next_pass(reason).await,
+            Accepted::NewPass { reason } => self.after_pass(self.pass.unproven(reason)).await,
             Accepted::Split { parts, reason } => self.split(parts, reason).await,
             Accepted::Fail { class, reason } => {
                 self.fail(class, reason).await?;
@@ -263,25 +332,13 @@ impl<'a> Reading<'a> {
     async fn committed(&self, commit: BatchCommit) -> Result<(), LedgerError> {
         let (batch, total) = (commit.batch.id, commit.total);
         let bytes = commit.stats.get("bytesIn").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let begun = self.outside.clock.now();
         let counts = self.outside.ledger.commit_batch(&self.lease, commit).await?.counts;
+        let took = self.outside.clock.now().since(begun);
+        self.desk.vitals.note(self.outside, &self.plan.spec, Vital::Committed { took }).await;
         let (provenance, task) = (self.task.provenance.clone(), self.task.id);
         self.outside.notices.tell(Notice::BatchCommitted { provenance, task, batch, counts, total, bytes });
         Ok(())
-    }
-
-    /// The source says that all pages were read: proof, another pass, or giving up.
-    async fn conclude(&mut self) -> Result<Step, Halt> {
-        match self.pass.end() {
-            PassEnd::Proven => {
-                self.succeed().await?;
-                Ok(Step::Done)
-            }
-            PassEnd::Again { reason } => self.next_pass(reason).await,
-            PassEnd::GiveUp { reason } => {
-                self.give_up(reason).await?;
-                Ok(Step::Done)
-            }
-        }
     }
 
     /// Gives up this pass and goes on at the first page of the next.
@@ -306,8 +363,14 @@ impl<'a> Reading<'a> {
         });
         self.batch = batch;
         self.place = Some(first);
+        self.page_size = self.desk.vitals.page_size(&self.plan.spec);
         self.id_list = None;
         Ok(Step::On(None))
+    }
+
+    /// The ids are known: there is nothing to search for.
+    pub(super) fn refreshes(&self) -> bool {
+        self.task.operation == Operation::Update
     }
 
     pub(super) fn spec(&self) -> &SpecSnapshot {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use patra_core::failpoint::Failpoints;
 use patra_core::id::Id;
 use patra_core::plan::build::{self, NoPlan, PlanAsk};
-use patra_core::ports::{Clock, Gate, Inspect, Ledger, ListFilter, Noun, Shown, Source};
+use patra_core::plan::campaign::Campaign;
+use patra_core::ports::{Clock, Gate, Inspect, Ledger, ListFilter, Noun, Only, Shown, Source};
 use patra_core::spec::sample;
 use patra_core::spec::snapshot::{RateSpec, RateWindow, SpecSnapshot};
 use patra_core::time::{Span, Timestamp};
@@ -58,7 +59,15 @@ impl Bench {
         let view = self.runtime.block_on(self.store.planning_view(&namespace)).unwrap();
         let until = Some(ORIGIN.plus(Span::HOUR.times(hours)));
         let ids = self.store.ids();
-        let ask = PlanAsk { instance: ids.next(), spec: Arc::new(spec.clone()), now: self.time.now(), until };
+        let ask = PlanAsk {
+            stock_max: u32::MAX,
+            instance: ids.next(),
+            spec: Arc::new(spec.clone()),
+            now: self.time.now(),
+            until,
+            campaign: Campaign::default(),
+            estimate: None,
+        };
         let Some(plan) = build::plan(&ask, &view, &ids)? else { return Ok(None) };
         let id = plan.id;
         self.runtime.block_on(self.store.publish_plan(plan)).unwrap();
@@ -79,7 +88,7 @@ impl Bench {
             settings,
             slot_owner: Some(patra_store::worker_name("patra", 7)),
         };
-        Arc::new(Executor::new(outside, None, CancellationToken::new()))
+        Arc::new(Executor::new(outside, Only::default(), CancellationToken::new()))
     }
 
     /// Works off everything there is.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use patra_core::failpoint::Failpoints;
+use patra_core::plan::campaign::Campaign;
 use patra_core::ports::{Clock, DictionaryRows, LedgerError, NewVersion, Registry, StoredVersion};
 use patra_core::registry::{catalogue, decode, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
@@ -81,7 +82,14 @@ impl Stage {
         let (store, time) = (bench.store.clone(), bench.time.clone());
         let counted = Arc::new(Counted { store: store.clone(), time, answer_takes, asked: AtomicUsize::new(0) });
         let registry = Arc::new(CachedRegistry::new(counted.clone(), bench.clock(), LIFE));
-        let planner = Planner { ledger: store.clone(), registry, ids: store.ids(), failpoints: Failpoints::none() };
+        let planner = Planner {
+            ledger: store.clone(),
+            registry,
+            ids: store.ids(),
+            failpoints: Failpoints::none(),
+            gate: None,
+            stock_max: 100,
+        };
         Stage { bench, counted, planner }
     }
 
@@ -115,11 +123,13 @@ fn trigger() -> Trigger {
         channel: "stable".into(),
         since: None,
         until: None,
+        query: None,
         overrides: TriggerOverrides::default(),
         scheduler: String::new(),
         job_id: String::new(),
         log_id: String::new(),
         trigger_type: String::new(),
+        campaign: Campaign::default(),
     }
 }
 

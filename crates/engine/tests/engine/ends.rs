@@ -81,8 +81,9 @@ fn a_short_page_without_a_total_is_followed_by_one_probe() {
     let shelf = Arc::new(shelf);
     bench.harvest(&spec, 24, shelf.clone());
     assert_eq!(bench.record_ids(), numbers(10));
-    let positions: Vec<Position> = [0, 3, 6, 9, 10].map(Position::Offset).to_vec();
-    assert_eq!(shelf.asked(), positions, "the last one is the probe");
+    // Twice, because offsets without an overlap can shift unnoticed; the last one of each reading is the probe.
+    let positions: Vec<Position> = [0, 3, 6, 9, 10].repeat(2).into_iter().map(Position::Offset).collect();
+    assert_eq!(shelf.asked(), positions);
 }
 
 #[test]

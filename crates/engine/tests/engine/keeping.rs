@@ -8,8 +8,10 @@ use patra_core::spec::errors::FetchError;
 use patra_core::time::Span;
 use patra_core::window::Window;
 use patra_engine::settings::Settings;
+use patra_engine::slot::SlotKeeper;
 use patra_sim::vtime::{Scheduler, Turn};
 use patra_store::worker_name;
+use tokio_util::sync::CancellationToken;
 
 use crate::bench::{Bench, ORIGIN, spec};
 
@@ -39,6 +41,34 @@ fn a_long_run_keeps_its_slot() {
     assert_eq!(row, Ok(()));
     scheduler.run();
     assert_eq!(bench.states(), ["SUCCEEDED"]);
+}
+
+fn keeper(bench: &Bench) -> Arc<SlotKeeper> {
+    Arc::new(SlotKeeper {
+        ledger: bench.ledger.clone(),
+        clock: bench.clock(),
+        ids: bench.store.ids(),
+        owner: worker_name("patra", 7),
+        ttl: Span::MINUTE.times(10),
+        stop: CancellationToken::new(),
+    })
+}
+
+#[test]
+fn a_process_without_workers_keeps_its_slot_until_it_is_stopped() {
+    let bench = Bench::open();
+    let (keeper, kept) = (keeper(&bench), keeper(&bench));
+    let stop = kept.stop.clone();
+    let mut scheduler = Scheduler::new(bench.time.clone(), 1);
+    scheduler.spawn(async move { kept.run().await.unwrap() });
+    let later = bench.clock().now().plus(Span::HOUR.times(3));
+    while bench.clock().now() < later {
+        assert_ne!(scheduler.turn(), Turn::Idle);
+    }
+    let other = bench.runtime.block_on(bench.store.lease_worker_slot("other", Span::MINUTE)).unwrap();
+    assert_ne!(other, keeper.ids.slot());
+    stop.cancel();
+    scheduler.run();
 }
 
 #[test]

@@ -4,8 +4,12 @@
 
 mod bench;
 mod cached;
+mod claims;
 mod ends;
+mod filter;
+mod healing;
 mod keeping;
+mod keys;
 mod order;
 mod records;
 mod shelf;

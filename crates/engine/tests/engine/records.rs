@@ -10,7 +10,7 @@ use crate::bench::{Bench, ORIGIN, numbers, spec};
 #[test]
 fn an_id_that_cannot_be_stored_goes_to_quarantine_and_the_slice_succeeds() {
     let bench = Bench::open();
-    let spec = spec(|_| {});
+    let spec = spec(|spec| spec.pagination.overlap = 1);
     let shelf = bench.shelf(6, Span::MINUTE).twisted(|_, mut page| {
         for item in page.items.iter_mut().filter(|item| item.id == "3") {
             item.id = "3\0".into();

@@ -26,7 +26,7 @@ struct Bench {
 
 async fn bench(records: u32, fields: &str) -> Option<Bench> {
     with_tls();
-    let server = Server::nats().await?;
+    let server = Server::nats(&[]).await?;
     let folder = tempfile::tempdir().unwrap();
     let clock = RealClock::start();
     let store = store(folder.path(), &clock, 1).await;
@@ -53,6 +53,23 @@ impl Bench {
         let stream = self.context.get_stream("EVENTS").await.unwrap();
         stream.get_info().await.unwrap().state.messages
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_user_and_password_of_an_address_open_the_door() {
+    with_tls();
+    let Some(server) = Server::nats(&["--user", "relay", "--pass", "p@ss/word"]).await else { return };
+    let view = |login: &'static str| {
+        let url = format!("nats://{login}127.0.0.1:{}", server.port);
+        let settings = NatsSettings { ack_timeout: Span::from_seconds(2), ..NatsSettings::new(&url, "EVENTS") };
+        async move {
+            let publisher = NatsPublisher::connect(settings).await.map_err(|error| error.to_string())?;
+            publisher.ensure_stream().await.map_err(|error| error.to_string())
+        }
+    };
+    assert_eq!(view("relay:p%40ss%2Fword@").await, Ok(()));
+    assert!(view("relay:wrong@").await.is_err());
+    assert!(view("").await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -71,10 +71,11 @@ impl Server {
         .await
     }
 
-    pub async fn nats() -> Option<Server> {
+    pub async fn nats(more: &[&str]) -> Option<Server> {
         Server::start("nats-server", |port, folder| {
             let folder = folder.display().to_string();
-            ["-js", "-a", "127.0.0.1", "-p", &port.to_string(), "-sd", &folder].map(str::to_owned).to_vec()
+            let plain = ["-js", "-a", "127.0.0.1", "-p", &port.to_string(), "-sd", &folder].map(str::to_owned);
+            plain.into_iter().chain(more.iter().map(|&arg| arg.to_owned())).collect()
         })
         .await
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use crate::content::{Work, json_text};
-use crate::moment::{MINUTE_US, SECOND_US, denoted};
+use crate::moment::{DAY_US, MINUTE_US, SECOND_US, denoted};
 use crate::provider::{Provider, Rate, Reply, join_payloads, number};
 use crate::providers::crossref_json::title_text;
 use crate::request::{SimAnswer, SimRequest};
@@ -15,6 +15,8 @@ use crate::truth::Truth;
 const JSON: &str = "application/json";
 const ROWS_MAX: usize = 1000;
 const OFFSET_MAX: usize = 10_000;
+/// Works of a whole day that are too many for one walk; 1.6 million in the real one.
+const CROWD: usize = 200;
 const CURSOR_LIFE_US: i64 = 5 * MINUTE_US;
 const PARAMETERS: [&str; 11] =
     ["filter", "rows", "cursor", "offset", "query", "mailto", "select", "sort", "order", "facet", "query.title"];
@@ -32,6 +34,8 @@ pub struct Crossref {
     slow_pages: bool,
     /// CR-6: the limit header changes from call to call.
     moving_limit: bool,
+    /// CR-8: so many works in one query count as a whole day of them.
+    crowd: Option<usize>,
 }
 
 /// One server-side cursor.
@@ -63,6 +67,7 @@ impl Crossref {
             forget_cursors: false,
             slow_pages: false,
             moving_limit: false,
+            crowd: None,
         }
     }
 
@@ -80,7 +85,7 @@ impl Crossref {
             )
         })?;
         if self.slow_pages && rows > 200 {
-            return Err(gateway_timeout());
+            return Err(gateway_timeout().fires("CR-5"));
         }
         match request.param("cursor") {
             Some(cursor) => self.cursor_page(request, cursor, rows, now_us),
@@ -116,8 +121,8 @@ impl Crossref {
         let forget = self.forget_cursors;
         let lost = |walk: &Walk| forget && walk.page_count == 1 && walk.number % 3 == 1;
         if self.cursors.get(&name).is_none_or(lost) {
-            self.cursors.remove(&name);
-            return Err(cursor_invalid(cursor));
+            let known = self.cursors.remove(&name).is_some();
+            return Err(cursor_invalid(cursor).fires_if(known, "CR-1"));
         }
         let Some(walk) = self.cursors.get(&name) else {
             return Err(cursor_invalid(cursor));
@@ -125,7 +130,9 @@ impl Crossref {
         let search = walk.search.clone();
         let keys: Vec<Key> = self.matching(&search, walk.next).take(rows).collect();
         let page: Vec<u32> = keys.iter().map(|key| key.1).collect();
-        let reply = self.list(&search, &page, Some(&name)).with_token((cursor != "*").then_some(cursor));
+        let mut reply = self.list(&search, &page, Some(&name)).with_token((cursor != "*").then_some(cursor));
+        let arrived = cursor.contains(['+', '/']);
+        reply.answer = reply.answer.fires_if(arrived, "CR-2").fires_if(page.is_empty() && cursor != "*", "CR-3");
         if let Some(walk) = self.cursors.get_mut(&name) {
             walk.used_at = now_us;
             walk.page_count += 1;
@@ -173,7 +180,13 @@ impl Crossref {
              \"total-results\":{total},\"items\":[{items}],\"items-per-page\":{},\"query\":{{\"start-index\":0,\"search-terms\":null}}}}}}",
             page.len()
         );
-        Reply { answer: SimAnswer::new(200, JSON, body), items: served, token: None }
+        let odd =
+            |index: &u32| self.truth.id(*index).contains(|letter: char| "<>#;%".contains(letter) || !letter.is_ascii());
+        let whole_day = search.to.saturating_sub(search.from) >= DAY_US;
+        let answer = SimAnswer::new(200, JSON, body)
+            .fires_if(page.iter().any(odd), "CR-7")
+            .fires_if(whole_day && self.crowd.is_some_and(|crowd| total > crowd), "CR-8");
+        Reply { answer, items: served, token: None }
     }
 
     fn with_limit_headers(&self, request: &SimRequest, answer: SimAnswer) -> SimAnswer {
@@ -226,11 +239,12 @@ impl Provider for Crossref {
         had
     }
 
-    fn enable(&mut self, scenario: &str) -> bool {
+    fn enable(&mut self, scenario: &'static str) -> bool {
         match scenario {
             "CR-1" => self.forget_cursors = true,
             "CR-5" => self.slow_pages = true,
             "CR-6" => self.moving_limit = true,
+            "CR-8" => self.crowd = Some(CROWD),
             _ => return false,
         }
         true

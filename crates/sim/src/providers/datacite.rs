@@ -3,33 +3,37 @@
 
 use crate::content::{Work, json_list, json_text};
 use crate::moment::{MINUTE_US, iso_seconds};
-use crate::provider::{Provider, Rate, Reply, join_payloads, number, origin};
+use crate::provider::{Kind, Provider, Rate, Reply, join_payloads, number, origin};
 use crate::range::{RangeFault, range_of};
 use crate::request::{SimAnswer, SimRequest, encode_query};
 use crate::truth::{Face, Truth};
 
 const JSON: &str = "application/json; charset=utf-8";
 const SIZE_MAX: usize = 1000;
+const DETAIL: &str = "/datacite/dois/";
 
 /// The provider.
 pub struct DataCite {
     truth: Truth,
     /// Results that page numbers can reach.
     cap: usize,
+    /// DC-2: the cursor of every third page is cut on its way.
+    cut_cursors: bool,
+    page_count: u64,
 }
 
 impl DataCite {
     /// Serves a truth under `/datacite/dois`.
     pub fn new(truth: Truth) -> Self {
-        Self { truth, cap: 10_000 }
+        Self { truth, cap: 10_000, cut_cursors: false, page_count: 0 }
     }
 
-    fn list(&self, request: &SimRequest) -> Result<Reply, SimAnswer> {
+    fn list(&mut self, request: &SimRequest) -> Result<Reply, SimAnswer> {
         let query = request.param("query").unwrap_or_default();
         let span = match range_of(query, "updated") {
             Ok(span) => span,
             Err(RangeFault::Absent) => (i64::MIN, i64::MAX),
-            Err(_) => return Err(errors(400, &format!("Failed to parse query [{query}]"))),
+            Err(_) => return Err(errors(400, &format!("Failed to parse query [{query}]")).fires("DC-5")),
         };
         let size =
             number(request, "page[size]", 25).ok_or_else(|| errors(400, "page[size] must be a number"))?.min(SIZE_MAX);
@@ -40,16 +44,25 @@ impl DataCite {
     }
 
     /// Creation order is the order of the record indexes, so nothing moves when a record is updated.
-    fn cursor_page(&self, request: &SimRequest, cursor: &str, span: (i64, i64), size: usize) -> Reply {
+    fn cursor_page(&mut self, request: &SimRequest, cursor: &str, span: (i64, i64), size: usize) -> Reply {
         let after = self.position(cursor);
         let past = |index: &u32| after.is_none_or(|after| *index > after);
         let mut page: Vec<u32> = self.truth.keys_from((span.0, 0), span.1).map(|key| key.1).filter(past).collect();
         page.sort_unstable();
         page.truncate(size);
         let full = size > 0 && page.len() == size;
-        let next = page.last().filter(|_| full).map(|last| ("page[cursor]".to_owned(), self.cursor_after(*last)));
+        self.page_count += 1;
+        let cut = self.cut_cursors && self.page_count.is_multiple_of(3);
+        let mut next = page.last().filter(|_| full).map(|last| ("page[cursor]".to_owned(), self.cursor_after(*last)));
+        if let Some((_, cursor)) = next.as_mut().filter(|_| cut) {
+            cursor.truncate(7);
+        }
+        let restarted = after.is_none() && cursor != "1" && !page.is_empty();
+        let comma = after.is_some_and(|index| self.truth.id(index).contains(','));
         let token = (cursor != "1").then(|| cursor.to_owned());
-        Reply { token, ..self.document(request, &page, span, size, next) }
+        let mut reply = self.document(request, &page, span, size, next);
+        reply.answer = reply.answer.fires_if(restarted, "DC-2").fires_if(comma, "DC-6");
+        Reply { token, ..reply }
     }
 
     fn numbered_page(&self, request: &SimRequest, span: (i64, i64), size: usize) -> Result<Reply, SimAnswer> {
@@ -60,7 +73,9 @@ impl DataCite {
         let page = self.truth.page_at(span.0, span.1, (page_number - 1) * size, size);
         let more = page_number * size < self.truth.count(span.0, span.1);
         let next = more.then(|| ("page[number]".to_owned(), (asked + 1).to_string()));
-        Ok(self.document(request, &page, span, size, next))
+        let mut reply = self.document(request, &page, span, size, next);
+        reply.answer = reply.answer.fires_if(asked > highest, "DC-1");
+        Ok(reply)
     }
 
     fn document(
@@ -93,6 +108,17 @@ impl DataCite {
         Reply { answer: SimAnswer::new(200, JSON, body), items, token: None }
     }
 
+    /// One DOI; a record that is no longer findable is gone, without a trace.
+    fn single(&self, doi: &str) -> Result<Reply, SimAnswer> {
+        let found = self.truth.find(doi).and_then(|index| self.truth.face(index)).filter(|face| !face.deleted);
+        let face = found.ok_or_else(not_found)?;
+        if face.detail_missing {
+            return Err(not_found().fires("DC-8"));
+        }
+        let (data, items) = join_payloads(&self.truth, &[face.index], "");
+        Ok(Reply { answer: SimAnswer::new(200, JSON, format!("{{\"data\":{data}}}")), items, token: None })
+    }
+
     /// Creation time and id, in hex; commas inside the id stay harmless.
     fn cursor_after(&self, index: u32) -> String {
         let created = self.truth.face(index).map_or(0, |face| face.created_at.div_euclid(1000));
@@ -118,10 +144,17 @@ impl Provider for DataCite {
 
     fn reply(&mut self, request: &SimRequest, now_us: i64) -> Reply {
         self.truth.advance(now_us);
+        if let Some(doi) = request.path.strip_prefix(DETAIL) {
+            return self.single(doi).unwrap_or_else(Reply::bare);
+        }
         if request.path.trim_end_matches('/') != "/datacite/dois" {
-            return Reply::bare(errors(404, "The resource you are looking for doesn't exist."));
+            return Reply::bare(not_found());
         }
         self.list(request).unwrap_or_else(Reply::bare)
+    }
+
+    fn kind(&self, request: &SimRequest) -> Kind {
+        if request.path.starts_with(DETAIL) { Kind::Detail } else { Kind::Search }
     }
 
     fn rate(&self, request: &SimRequest) -> Rate {
@@ -137,6 +170,11 @@ impl Provider for DataCite {
 
     fn error_body(&self, _request: &SimRequest, _now_us: i64) -> SimAnswer {
         SimAnswer { status: 200, ..errors(500, "Something went wrong while reading one of the DOIs") }
+    }
+
+    fn enable(&mut self, scenario: &'static str) -> bool {
+        self.cut_cursors |= scenario == "DC-2";
+        scenario == "DC-2"
     }
 
     fn set_cap(&mut self, cap: usize) -> bool {
@@ -182,6 +220,10 @@ pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
         created = iso_seconds(face.created_at),
         updated = iso_seconds(face.updated_at),
     )
+}
+
+fn not_found() -> SimAnswer {
+    errors(404, "The resource you are looking for doesn't exist.")
 }
 
 fn errors(status: u16, title: &str) -> SimAnswer {

@@ -27,12 +27,12 @@ impl Doaj {
     fn search(&self, request: &SimRequest, query: &str, now_us: i64) -> Result<Reply, SimAnswer> {
         let wild = query.char_indices().any(|(at, letter)| at > 0 && matches!(letter, '*' | '?' | '~'));
         if wild {
-            return Err(bad_request("Query contains disallowed Lucene features"));
+            return Err(bad_request("Query contains disallowed Lucene features").fires("DJ-2"));
         }
         let (from, to) = match range_of(query, "last_updated") {
             Ok(span) => span,
             Err(RangeFault::Absent) => (i64::MIN, i64::MAX),
-            Err(_) => return Err(bad_request(&format!("Unable to parse query: {query}"))),
+            Err(_) => return Err(bad_request(&format!("Unable to parse query: {query}")).fires("DJ-10a")),
         };
         let page = number(request, "page", 1)
             .filter(|page| *page > 0)
@@ -43,18 +43,21 @@ impl Doaj {
         let size = size.min(PAGE_SIZE_MAX);
         let start = (page - 1).saturating_mul(size);
         if start >= self.cap {
-            return Err(bad_request(&format!("You cannot access results beyond {} records via this API.", self.cap)));
+            let refusal = format!("You cannot access results beyond {} records via this API.", self.cap);
+            return Err(bad_request(&refusal).fires("DJ-1"));
         }
         let total = self.truth.count(from, to);
         let indexes = self.ordered(request.param("sort"), (from, to), start, size)?;
         let (results, items) = join_payloads(&self.truth, &indexes, ",");
         let links = links(request, query, page, size, total);
+        let leads_beyond = !links.is_empty() && page * size >= self.cap;
         let body = format!(
             "{{\"total\":{total},\"page\":{page},\"pageSize\":{size},\"timestamp\":\"{}\",\"query\":{},\"results\":[{results}]{links}}}",
             iso_micros(now_us),
             json_text(query)
         );
-        Ok(Reply { answer: SimAnswer::new(200, JSON, body), items, token: (page > 1).then(|| page.to_string()) })
+        let answer = SimAnswer::new(200, JSON, body).fires_if(leads_beyond, "DJ-3");
+        Ok(Reply { answer, items, token: (page > 1).then(|| page.to_string()) })
     }
 
     fn ordered(&self, sort: Option<&str>, span: (i64, i64), start: usize, size: usize) -> Result<Vec<u32>, SimAnswer> {

@@ -6,9 +6,12 @@ mod crossref_json;
 pub mod datacite;
 pub mod doaj;
 pub mod oai;
+mod oai_list;
+mod oai_token;
 mod oai_xml;
 pub mod openfda;
 pub mod pubmed;
+mod pubmed_search;
 mod pubmed_xml;
 pub mod timefeed;
 

@@ -32,7 +32,7 @@ impl OpenFda {
             Some(Err(RangeFault::Absent)) => {
                 return Err(error(404, "NOT_FOUND", "No matches found!"));
             }
-            Some(Err(_)) => return Err(error(400, "BAD_REQUEST", "Search not supported")),
+            Some(Err(_)) => return Err(error(400, "BAD_REQUEST", "Search not supported").fires("FD-6")),
         };
         let bad = |text: &str| error(400, "BAD_REQUEST", text);
         let limit = number(request, "limit", 1).filter(|limit| (1..=LIMIT_MAX).contains(limit)).ok_or_else(|| {
@@ -40,7 +40,7 @@ impl OpenFda {
         })?;
         let skip = number(request, "skip", 0)
             .filter(|skip| *skip <= self.cap)
-            .ok_or_else(|| bad(&format!("Skip value must {} or less.", self.cap)))?;
+            .ok_or_else(|| bad(&format!("Skip value must {} or less.", self.cap)).fires("FD-2"))?;
         let after = request.param("search_after");
         if after.is_some() && request.param("skip").is_some() {
             return Err(bad("skip and search_after cannot be combined"));
@@ -53,7 +53,8 @@ impl OpenFda {
             None => self.truth.page_at(from, to, skip, limit),
         };
         if page.is_empty() {
-            return Err(error(404, "NOT_FOUND", "No matches found!"));
+            let none = error(404, "NOT_FOUND", "No matches found!");
+            return Err(none.fires(if after.is_some() { "FD-5" } else { "FD-1" }));
         }
         let (results, items) = join_payloads(&self.truth, &page, ",");
         let total = self.truth.count(from, to);

@@ -12,7 +12,12 @@ const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Au
 /// One element of a `PubmedArticleSet`.
 pub(crate) fn render(seed: u64, face: &Face<'_>) -> String {
     let work = Work::make(seed, face.id, face.content);
-    if hash_text(face.id).is_multiple_of(50) { book(&work, face) } else { article(&work, face) }
+    if is_book(face.id) { book(&work, face) } else { article(&work, face) }
+}
+
+/// Some ids are books, which come in an element of their own.
+pub(crate) fn is_book(id: &str) -> bool {
+    hash_text(id).is_multiple_of(50)
 }
 
 fn article(work: &Work, face: &Face<'_>) -> String {

@@ -3,6 +3,10 @@
 #[cfg(test)]
 mod behaviour;
 #[cfg(test)]
+mod document;
+#[cfg(test)]
+mod oai_servers;
+#[cfg(test)]
 mod port;
 #[cfg(test)]
 mod reader;

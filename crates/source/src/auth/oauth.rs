@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use patra_core::hash::Hash32;
 use patra_core::ports::{Clock, HttpAnswer, HttpRequest};
-use patra_core::spec::errors::FetchError;
+use patra_core::spec::errors::{BodyFault, FetchError};
 use patra_core::spec::snapshot::{AuthSpec, Method, SpecSnapshot};
 use patra_core::time::{Span, Timestamp};
 use secrecy::{ExposeSecret, SecretString};
@@ -128,7 +128,8 @@ fn read(answer: &HttpAnswer, now: Timestamp, refresh_before: Span, redactor: &Re
             retry_after: retry_after(&answer.headers, now),
         });
     }
-    let no_token = || FetchError::Body { message: "the token endpoint gave no token".to_owned() };
+    let no_token =
+        || FetchError::Body { fault: BodyFault::ErrorBody, message: "the token endpoint gave no token".to_owned() };
     let value: serde_json::Value = serde_json::from_slice(&answer.body).map_err(|_| no_token())?;
     let token = value["access_token"].as_str().filter(|token| !token.is_empty()).ok_or_else(no_token)?;
     let life = value["expires_in"].as_i64().or_else(|| value["expires_in"].as_str()?.parse().ok());

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 
 use jsonpath_rfc9535::JsonPath;
 use patra_core::calendar::zone_of;
+use patra_core::path::mapping::{Mapped, Members as Tree, Mismapped, is_piped, mapping};
 use patra_core::path::{Extract, JsonQuery, JsonStep, Path, XmlPath};
-use patra_core::spec::snapshot::{Format, ResponseSpec};
+use patra_core::spec::snapshot::{FieldSpec, Format, ResponseSpec};
 
+use super::fields::{Field, Made, Members};
 use super::record::{Arity, Place, RecordPlan, Slot, Slots};
 use super::trie::Trie;
 use super::xmltrie::XmlTrie;
@@ -123,10 +125,8 @@ impl<'a> Builder<'a> {
         };
         let own = [own.to_owned()];
         let id_paths = if spec.id.is_empty() { &own[..] } else { &spec.id };
-        let mut fields = Vec::new();
-        for field in &spec.fields {
-            fields.push((field.name.clone(), self.slots(&field.path)?, field.required));
-        }
+        let tree = mapping(&spec.fields, spec.format).map_err(|wrong| first_of(&wrong))?;
+        let fields = self.members(&tree, &spec.fields, None)?;
         Ok(RecordPlan {
             id: id_paths.iter().map(|path| self.slots(path)).collect::<Result<_, _>>()?,
             updated_at: match &spec.updated_at {
@@ -142,6 +142,68 @@ impl<'a> Builder<'a> {
         })
     }
 
+    /// `above`: the path of the elements that the paths begin at.
+    fn members(&mut self, tree: &Tree, fields: &[FieldSpec], above: Option<&Path>) -> Result<Members, String> {
+        let member = |(name, mapped): &(String, Mapped)| {
+            let field = match mapped {
+                Mapped::Value(at) => {
+                    Field::Value(self.slots_at(&fields[*at].path, false, above)?, fields[*at].required)
+                }
+                Mapped::Values(at) => {
+                    Field::Values(self.slots_at(&fields[*at].path, false, above)?, fields[*at].required)
+                }
+                Mapped::Object(inner) => Field::Object(self.members(inner, fields, above)?),
+                Mapped::Objects(at, inner) if is_piped(&fields[*at], self.format) => {
+                    let made = self.made(inner, fields)?;
+                    Field::Made(self.slots_at(&fields[*at].path, false, above)?, made, fields[*at].required)
+                }
+                Mapped::Objects(at, inner) => {
+                    Field::Objects(self.groups(&fields[*at].path, inner, fields, above)?, fields[*at].required)
+                }
+            };
+            Ok((format!("{}:", serde_json::Value::from(name.as_str())), field))
+        };
+        tree.iter().map(member).collect()
+    }
+
+    /// The members of elements that pipes make.
+    fn made(&self, inner: &Tree, fields: &[FieldSpec]) -> Result<Vec<Made>, String> {
+        let member = |(name, mapped): &(String, Mapped)| {
+            let Mapped::Value(at) = mapped else { return Err(format!("`{name}` cannot stand in a made element")) };
+            let first = self.parse(&fields[*at].path)?.alternatives.into_iter().next();
+            let pipes = first.map(|one| one.pipes).unwrap_or_default();
+            let name = format!("{}:", serde_json::Value::from(name.as_str()));
+            Ok(Made { name, pipes, required: fields[*at].required })
+        };
+        inner.iter().map(member).collect()
+    }
+
+    /// One group for each alternative of a list of objects.
+    fn groups(
+        &mut self,
+        text: &str,
+        inner: &Tree,
+        fields: &[FieldSpec],
+        above: Option<&Path>,
+    ) -> Result<Vec<(usize, Members)>, String> {
+        let mut groups = Vec::new();
+        for one in self.parse(text)?.alternatives {
+            let path = below(above, one.path).map_err(|message| format!("path `{text}`: {message}"))?;
+            let group = match &path {
+                Path::Json(JsonQuery::Steps(steps)) => self.paths.json.open(steps),
+                Path::Json(_) => return Err(format!("path `{text}`: a list of objects has no filters")),
+                Path::Xml(path) => self.paths.xml.open(path, self.namespaces)?,
+            };
+            let members = self.members(inner, fields, Some(&path))?;
+            match &path {
+                Path::Json(_) => self.paths.json.close(group),
+                Path::Xml(_) => self.paths.xml.close(group),
+            }
+            groups.push((group, members));
+        }
+        Ok(groups)
+    }
+
     fn optional(&mut self, path: Option<&str>) -> Result<Option<Slots>, String> {
         path.map(|path| self.slots(path)).transpose()
     }
@@ -152,12 +214,19 @@ impl<'a> Builder<'a> {
 
     /// `tree`: the parts of an XML element are wanted, not only its text.
     fn slots_as(&mut self, text: &str, tree: bool) -> Result<Slots, String> {
+        self.slots_at(text, tree, None)
+    }
+
+    fn slots_at(&mut self, text: &str, tree: bool, above: Option<&Path>) -> Result<Slots, String> {
         let extract = self.parse(text)?;
         let mut alternatives = Vec::new();
         for one in extract.alternatives {
             let tree = tree || one.pipes.first().is_some_and(|pipe| pipe.wants_tree());
-            let (at, arity) = match one.path {
-                Path::Json(query) => self.json(query),
+            // How many there may be in an element does not depend on how many elements there are.
+            let singular = matches!(&one.path, Path::Json(query) if query.is_singular());
+            let path = below(above, one.path).map_err(|message| format!("path `{text}`: {message}"))?;
+            let (at, arity) = match path {
+                Path::Json(query) => (self.json(query), if singular { Arity::One } else { Arity::Many }),
                 Path::Xml(path) => (Place::Tree(self.xml(&path, text, tree)?), Arity::OneOrMany),
             };
             alternatives.push(Slot { at, arity, pipes: one.pipes });
@@ -165,13 +234,12 @@ impl<'a> Builder<'a> {
         Ok(Slots { text: text.to_owned(), alternatives })
     }
 
-    fn json(&mut self, query: JsonQuery) -> (Place, Arity) {
-        let arity = if query.is_singular() { Arity::One } else { Arity::Many };
+    fn json(&mut self, query: JsonQuery) -> Place {
         match query {
-            JsonQuery::Steps(steps) => (Place::Raw(self.paths.json.add(&steps)), arity),
+            JsonQuery::Steps(steps) => Place::Raw(self.paths.json.add(&steps)),
             JsonQuery::Query(query) => {
                 self.paths.queries.push(*query);
-                (Place::Tree(self.paths.queries.len() - 1), arity)
+                Place::Tree(self.paths.queries.len() - 1)
             }
         }
     }
@@ -227,4 +295,23 @@ impl<'a> Builder<'a> {
     fn parse(&self, text: &str) -> Result<Extract, String> {
         Extract::parse(text, self.format).map_err(|error| format!("path `{text}`: {error}"))
     }
+}
+
+/// A path inside the elements at another path.
+fn below(above: Option<&Path>, path: Path) -> Result<Path, String> {
+    match (above, path) {
+        (None, path) => Ok(path),
+        (Some(Path::Json(JsonQuery::Steps(above))), Path::Json(JsonQuery::Steps(steps))) => {
+            Ok(Path::Json(JsonQuery::Steps(above.iter().cloned().chain(steps).collect())))
+        }
+        (Some(Path::Xml(above)), Path::Xml(path)) if !path.absolute => {
+            let steps = above.steps.iter().cloned().chain(path.steps).collect();
+            Ok(Path::Xml(XmlPath { absolute: above.absolute, steps, target: path.target }))
+        }
+        _ => Err("it cannot stand inside a list of objects".to_owned()),
+    }
+}
+
+fn first_of(wrong: &[Mismapped]) -> String {
+    wrong.first().map(|wrong| format!("field `{}`: {}", wrong.field, wrong.message)).unwrap_or_default()
 }

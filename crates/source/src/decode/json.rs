@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::canonical::Canonical;
 use super::compile::{JsonItems, Paths, Probe, ResponseProgram};
 use super::exact;
-use super::record::{Matches, bad, is_empty};
+use super::record::{bad, is_empty};
 use super::text::Text;
 use super::trie::{Found, Trie};
 use super::{Decoded, NotAPage, Words, check_count};
@@ -29,16 +29,15 @@ pub fn decode(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPag
 fn decode_text(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPage> {
     let body = text.as_str();
     let mut found = Found::default();
-    program.page.json.project(body, &mut found).map_err(|error| NotAPage(format!("not whole JSON: {error}")))?;
+    program.page.json.project(body, &mut found).map_err(|error| NotAPage::of_json(&error))?;
     let queried = program.items.iter().any(|items| matches!(items, JsonItems::Query(_)));
     let asked = queried || !program.page.queries.is_empty();
     if asked && body.len() > TREE_BYTES_MAX {
-        return Err(NotAPage("too large for a path with filters".to_owned()));
+        return Err(NotAPage::malformed("too large for a path with filters"));
     }
-    let page =
-        asked.then(|| exact::tree(body)).transpose().map_err(|error| NotAPage(format!("not whole JSON: {error}")))?;
+    let page = asked.then(|| exact::tree(body)).transpose().map_err(|error| NotAPage::of_json(&error))?;
     let trees = queries(&program.page, page.as_ref());
-    let words = Words::read(program, Matches { raw: &found.values, trees: &trees }, text)?;
+    let words = Words::read(program, program.page.json.matches(&found, &trees), text)?;
     let mut located = Found::default();
     let (raws, present) = split(program, body, page.as_ref(), &found, &mut located)?;
     words.check_place(present, program)?;
@@ -74,14 +73,14 @@ fn split<'a>(
                 raws.extend_from_slice(matched);
             }
             JsonItems::Query(query) => {
-                let page = page.ok_or_else(|| NotAPage("the page was not read as a tree".into()))?;
+                let page = page.ok_or_else(|| NotAPage::malformed("the page was not read as a tree"))?;
                 let mut trie = Trie::default();
                 for node in query.query(page).iter() {
                     trie.add(&steps_of(node.path()));
                 }
                 if !trie.is_empty() {
                     present = true;
-                    trie.project(body, located).map_err(|error| NotAPage(error.to_string()))?;
+                    trie.project(body, located).map_err(|error| NotAPage::of_json(&error))?;
                     raws.extend(located.values.iter().flatten().copied());
                 }
             }
@@ -105,6 +104,13 @@ fn steps_of(path: &jsonpath_rfc9535::NormalizedPath<'_>) -> Vec<patra_core::path
 fn queries(paths: &Paths, tree: Option<&Value>) -> Vec<Vec<Value>> {
     let Some(tree) = tree else { return vec![Vec::new(); paths.queries.len()] };
     paths.queries.iter().map(|query| query.query_values(tree).into_iter().cloned().collect()).collect()
+}
+
+/// Reads one record by itself.
+pub fn reread(program: &ResponseProgram, text: &Text) -> Result<Item, BadItem> {
+    let body = text.as_str();
+    let (found, canonical) = (Found::default(), Canonical::default());
+    RecordReader { program, text, body, found, canonical }.read(body)
 }
 
 /// Reads one record after the other, with buffers that are kept.
@@ -149,7 +155,7 @@ impl<'a> RecordReader<'_, 'a> {
                 Err(error) => return Err(bad(None, malformed(error.to_string()), payload)),
             }
         };
-        self.program.plan.build(Matches { raw: &self.found.values, trees: &trees }, hash, payload)
+        self.program.plan.build(paths.json.matches(&self.found, &trees), hash, payload)
     }
 }
 
@@ -162,6 +168,6 @@ pub fn probe(probe: &Probe, text: &Text) -> Option<Value> {
         false => exact::tree(body).ok(),
     };
     let trees = queries(&probe.paths, tree.as_ref());
-    let one = probe.slots.value(Matches { raw: &found.values, trees: &trees }).ok()??;
+    let one = probe.slots.value(probe.paths.json.matches(&found, &trees)).ok()??;
     one.tree().ok().filter(|value| !is_empty(value))
 }

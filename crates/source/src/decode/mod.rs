@@ -6,6 +6,8 @@
 pub mod canonical;
 mod compile;
 mod exact;
+mod fields;
+mod group;
 mod json;
 pub mod record;
 pub mod text;
@@ -16,6 +18,7 @@ mod xmltrie;
 
 use bytes::Bytes;
 use patra_core::page::{BadItem, Item};
+use patra_core::spec::errors::{BodyFault, FetchError};
 use patra_core::spec::snapshot::Format;
 use serde_json::Value;
 
@@ -41,8 +44,28 @@ pub struct Decoded {
 
 /// The body is not a page.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NotAPage(pub String);
+#[error("{message}")]
+pub struct NotAPage {
+    pub fault: BodyFault,
+    pub message: String,
+}
+
+impl NotAPage {
+    fn malformed(message: impl Into<String>) -> NotAPage {
+        NotAPage { fault: BodyFault::Malformed, message: message.into() }
+    }
+
+    fn of_json(error: &serde_json::Error) -> NotAPage {
+        let fault = if error.is_eof() { BodyFault::Short } else { BodyFault::Malformed };
+        NotAPage { fault, message: format!("not whole JSON: {error}") }
+    }
+}
+
+impl From<NotAPage> for FetchError {
+    fn from(error: NotAPage) -> FetchError {
+        FetchError::Body { fault: error.fault, message: error.message }
+    }
+}
 
 impl ResponseProgram {
     /// Decodes a whole body; `content_type` may name its encoding.
@@ -51,6 +74,17 @@ impl ResponseProgram {
         match self.format {
             Format::Json => json::decode(self, &text),
             Format::Xml => xml::decode(self, &text),
+        }
+    }
+}
+
+impl ResponseProgram {
+    /// Decodes one record again from the bytes that were kept of it.
+    pub fn reread(&self, raw: Bytes) -> Result<Item, BadItem> {
+        let text = Text::new(raw, self.format, None);
+        match self.format {
+            Format::Json => json::reread(self, &text),
+            Format::Xml => xml::reread(self, &text),
         }
     }
 }
@@ -74,7 +108,9 @@ impl Words {
             Ok(Some(text)) if body.is_spoilt(&text) => Err("it holds bytes that are no text".to_owned()),
             other => other,
         };
-        let next = |slots| next(slots).map_err(|message| NotAPage(format!("the next page cannot be told: {message}")));
+        let next = |slots| {
+            next(slots).map_err(|message| NotAPage::malformed(format!("the next page cannot be told: {message}")))
+        };
         let hint = |slots| word(slots).ok().flatten();
         Ok(Words {
             total: hint(&program.total).and_then(|text| whole_number(&text)),
@@ -94,14 +130,15 @@ impl Words {
         if present || self.total == Some(0) {
             return Ok(());
         }
-        Err(NotAPage(format!("nothing at `{}`", program.item_paths.join("`, `"))))
+        let message = format!("nothing at `{}`", program.item_paths.join("`, `"));
+        Err(NotAPage { fault: BodyFault::ErrorBody, message })
     }
 }
 
 /// Refuses a page with more items than can be kept at once.
 fn check_count(count: usize) -> Result<(), NotAPage> {
     if count > ITEMS_MAX {
-        return Err(NotAPage(format!("more than {ITEMS_MAX} items on one page")));
+        return Err(NotAPage::malformed(format!("more than {ITEMS_MAX} items on one page")));
     }
     Ok(())
 }

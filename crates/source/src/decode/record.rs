@@ -4,7 +4,7 @@
 //! |---|---|
 //! | id | every part must give a value; joined with `:`; at most 2048 bytes |
 //! | updated_at | absent or empty is `None`, except where the window is filtered by it; unreadable is `BAD_TIME` |
-//! | fields | null and empty are left out; a required one must be there, unless the record is a tombstone |
+//! | fields | null and empty are left out; a required one must be there, unless the record is a tombstone (`fields.rs`) |
 //!
 //! Numbers and strings go into the fields as the source wrote them, so nothing is rounded.
 
@@ -16,6 +16,8 @@ use patra_core::path::Pipe;
 use patra_core::spec::snapshot::TimeKind;
 use serde_json::Value;
 
+use super::fields::{self, Members};
+use super::group::Scope;
 use super::{exact, time};
 
 /// Longest id of a record.
@@ -57,6 +59,28 @@ pub enum Arity {
 pub struct Matches<'f, 'a> {
     pub raw: &'f [Vec<&'a str>],
     pub trees: &'f [Vec<Value>],
+    pub scope: Scope<'f>,
+}
+
+impl<'f, 'a> Matches<'f, 'a> {
+    fn raw(&self, slot: usize) -> &'f [&'a str] {
+        let all = &self.raw[slot];
+        &all[self.scope.matches(slot, all.len())]
+    }
+
+    fn trees(&self, slot: usize) -> &'f [Value] {
+        let all = &self.trees[slot];
+        &all[self.scope.matches(slot, all.len())]
+    }
+
+    /// The matches of one element of a list.
+    pub fn of(self, group: usize, element: usize) -> Matches<'f, 'a> {
+        Matches { scope: self.scope.of(group, element), ..self }
+    }
+
+    pub fn is_inside(&self) -> bool {
+        self.scope.element.is_some()
+    }
 }
 
 /// A value as written, or as converted.
@@ -72,14 +96,14 @@ pub struct RecordPlan {
     pub updated_at: Option<Slots>,
     pub version: Option<Slots>,
     pub deleted: Option<Slots>,
-    pub fields: Vec<(String, Slots, bool)>,
+    pub fields: Members,
     pub time_kind: TimeKind,
     pub zone: TimeZone,
     /// The window is filtered by the record's time, so it must be there.
     pub time_required: bool,
 }
 
-type Trouble = (BadReason, String, String);
+pub type Trouble = (BadReason, String, String);
 
 impl Slots {
     /// The first alternative that gives a value which is neither null nor empty.
@@ -99,8 +123,8 @@ impl Slots {
     /// Whether anything matched, also with an empty text, but not with a word for no.
     pub fn is_true(&self, matches: Matches<'_, '_>) -> bool {
         self.alternatives.iter().any(|slot| match slot.at {
-            Place::Raw(at) => matches.raw[at].iter().any(|raw| !is_no(&raw.trim_matches('"').to_lowercase())),
-            Place::Tree(at) => matches.trees[at].iter().any(|tree| match tree {
+            Place::Raw(at) => matches.raw(at).iter().any(|raw| !is_no(&raw.trim_matches('"').to_lowercase())),
+            Place::Tree(at) => matches.trees(at).iter().any(|tree| match tree {
                 Value::String(text) => text.is_empty() || !is_no(&text.to_lowercase()),
                 other => !is_no(&other.to_string()),
             }),
@@ -115,14 +139,14 @@ fn is_no(text: &str) -> bool {
 impl Slot {
     fn value<'a>(&self, matches: Matches<'_, 'a>) -> Result<Option<One<'a>>, String> {
         let mut values = match self.at {
-            Place::Raw(at) => match matches.raw[at].as_slice() {
+            Place::Raw(at) => match matches.raw(at) {
                 [] => return Ok(None),
                 [first, ..] if self.arity == Arity::One && self.pipes.is_empty() => {
                     return Ok((!is_empty_raw(first)).then_some(One::Raw(first)));
                 }
                 all => all.iter().map(|raw| exact_tree(raw)).collect::<Result<Vec<_>, _>>()?,
             },
-            Place::Tree(at) => matches.trees[at].clone(),
+            Place::Tree(at) => matches.trees(at).to_vec(),
         };
         if values.is_empty() {
             return Ok(None);
@@ -171,7 +195,7 @@ impl One<'_> {
     }
 
     /// As it stands in the fields of a record.
-    fn write(&self, output: &mut String) -> Result<(), String> {
+    pub fn write(&self, output: &mut String) -> Result<(), String> {
         match self {
             // A plain string needs no parsing; anything else might hold what cannot be read back (1e400).
             One::Raw(raw) if raw.starts_with('"') && !raw.contains('\\') => {
@@ -276,7 +300,7 @@ impl RecordPlan {
                 version.map_err(|message| (BadReason::BadField, slots.text.clone(), message))?
             }
         };
-        let fields = self.fields_of(matches, deleted)?;
+        let fields = fields::write(&self.fields, matches, deleted)?;
         Ok(Item { id: id.to_owned(), updated_at, version, deleted, content_hash, fields, payload: payload.clone() })
     }
 
@@ -292,30 +316,6 @@ impl RecordPlan {
             None if self.time_required && !deleted => Err(wrong("the record has no time".to_owned())),
             None => Ok(None),
         }
-    }
-
-    fn fields_of(&self, matches: Matches<'_, '_>, deleted: bool) -> Result<String, Trouble> {
-        let mut output = String::from("{");
-        for (name, slots, required) in &self.fields {
-            let trouble = |reason, message: String| (reason, name.clone(), message);
-            let one = match slots.value(matches) {
-                Ok(Some(one)) => one,
-                Ok(None) if *required && !deleted => {
-                    let message = format!("nothing at `{}`", slots.text);
-                    return Err(trouble(BadReason::MissingField, message));
-                }
-                Ok(None) => continue,
-                Err(message) => return Err(trouble(BadReason::BadField, message)),
-            };
-            if output.len() > 1 {
-                output.push(',');
-            }
-            output.push_str(&Value::from(name.as_str()).to_string());
-            output.push(':');
-            one.write(&mut output).map_err(|message| trouble(BadReason::BadText, message))?;
-        }
-        output.push('}');
-        Ok(output)
     }
 }
 

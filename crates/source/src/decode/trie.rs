@@ -8,13 +8,18 @@ use std::fmt;
 
 use patra_core::path::JsonStep;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
+
+use super::group::{Begins, Group, Scope};
+use super::record::Matches;
 
 #[derive(Debug, Default)]
 pub struct Trie {
     nodes: Vec<Node>,
     slots: usize,
     marks: usize,
+    pub groups: Vec<Group>,
 }
 
 #[derive(Debug, Default)]
@@ -23,6 +28,8 @@ struct Node {
     slots: Vec<usize>,
     /// A list or object here is noted under these numbers.
     marks: Vec<usize>,
+    /// A value here is an element of these groups.
+    groups: Vec<usize>,
     /// Children by name and by index, each in order: the places of a query's matches can be a hundred thousand.
     names: Vec<(Box<str>, usize)>,
     indices: Vec<(usize, usize)>,
@@ -49,6 +56,7 @@ impl Node {
 pub struct Found<'a> {
     pub values: Vec<Vec<&'a str>>,
     pub marks: Vec<bool>,
+    pub begins: Begins,
 }
 
 impl Trie {
@@ -68,6 +76,21 @@ impl Trie {
         self.marks - 1
     }
 
+    /// Begins a list of objects whose elements are the values at a path; what is added until
+    /// [`close`](Trie::close) belongs to them.
+    pub fn open(&mut self, steps: &[JsonStep]) -> usize {
+        let node = self.node_at(steps);
+        let inner = self.groups.len() + 1;
+        self.groups.push(Group { slots: self.slots..self.slots, inner: inner..inner });
+        self.nodes[node].groups.push(inner - 1);
+        inner - 1
+    }
+
+    pub fn close(&mut self, group: usize) {
+        self.groups[group].slots.end = self.slots;
+        self.groups[group].inner.end = self.groups.len();
+    }
+
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -78,6 +101,7 @@ impl Trie {
         found.values.resize_with(self.slots, Vec::new);
         found.marks.clear();
         found.marks.resize(self.marks, false);
+        found.begins.clear(self.groups.len());
         let mut reader = serde_json::Deserializer::from_str(text);
         if self.is_empty() {
             serde::Deserialize::deserialize(&mut reader).map(|IgnoredAny| ())?;
@@ -85,6 +109,12 @@ impl Trie {
             Visit { trie: self, node: 0, found }.deserialize(&mut reader)?;
         }
         reader.end()
+    }
+
+    /// What was found, with the matches of the queries beside it.
+    pub fn matches<'f, 'a>(&'f self, found: &'f Found<'a>, trees: &'f [Vec<Value>]) -> Matches<'f, 'a> {
+        let scope = Scope { groups: &self.groups, begins: &found.begins, element: None };
+        Matches { raw: &found.values, trees, scope }
     }
 
     /// The child of an excluded path, for the canonical writer.
@@ -173,6 +203,10 @@ impl<'a> DeserializeSeed<'a> for Visit<'_, '_, 'a> {
 
     fn deserialize<D: Deserializer<'a>>(mut self, deserializer: D) -> Result<(), D::Error> {
         let node = self.node();
+        for group in &node.groups {
+            let Found { values, begins, .. } = &mut *self.found;
+            begins.note(*group, &self.trie.groups, |slot| values[slot].len());
+        }
         if node.slots.is_empty() {
             return deserializer.deserialize_any(self);
         }

@@ -8,13 +8,14 @@ use std::ops::Range;
 
 use patra_core::hash::Hash32;
 use patra_core::page::{BadItem, BadReason, Item};
+use patra_core::spec::errors::BodyFault;
 use quick_xml::Reader;
 use quick_xml::escape::resolve_xml_entity;
 use quick_xml::events::{BytesRef, BytesStart, Event};
 use serde_json::Value;
 
 use super::compile::{Probe, ResponseProgram};
-use super::record::{Matches, bad, is_empty};
+use super::record::{bad, is_empty};
 use super::text::Text;
 use super::xmltrie::{Namespaces, Walker, XmlTrie};
 use super::{Decoded, NotAPage, Words, check_count};
@@ -25,15 +26,28 @@ const DEPTH_MAX: usize = 128;
 pub fn decode(program: &ResponseProgram, text: &Text) -> Result<Decoded, NotAPage> {
     let mut pass = Pass::new(text, &program.page.xml, Some(program));
     pass.run()?;
-    let words = Words::read(program, Matches { raw: &[], trees: &pass.page.found }, text)?;
+    let words = Words::read(program, pass.page.matches(), text)?;
     words.check_place(pass.present, program)?;
     Ok(words.decoded(pass.items, pass.bad, text.body().clone()))
+}
+
+/// Reads one record by itself: the whole text is the item. Prefixes that were declared further up are not known here.
+pub fn reread(program: &ResponseProgram, text: &Text) -> Result<Item, BadItem> {
+    let mut pass = Pass::new(text, &program.page.xml, Some(program));
+    pass.alone = true;
+    let malformed = |message: String| bad(None, (BadReason::Malformed, String::new(), message), text.body().clone());
+    pass.run().map_err(|error| malformed(error.message))?;
+    match (pass.items.pop(), pass.bad.pop()) {
+        (Some(item), _) => Ok(item),
+        (None, Some(one)) => Err(one),
+        (None, None) => Err(malformed("there is no element".to_owned())),
+    }
 }
 
 pub fn probe(probe: &Probe, text: &Text) -> Option<Value> {
     let mut pass = Pass::new(text, &probe.paths.xml, None);
     pass.run().ok()?;
-    let one = probe.slots.value(Matches { raw: &[], trees: &pass.page.found }).ok()??;
+    let one = probe.slots.value(pass.page.matches()).ok()??;
     one.tree().ok().filter(|value| !is_empty(value))
 }
 
@@ -47,6 +61,8 @@ struct Pass<'p, 'a> {
     record: Option<Walker<'p>>,
     /// Start of the item that is open.
     item: Option<usize>,
+    /// The root element is the item.
+    alone: bool,
     too_deep: bool,
     depth: usize,
     root_seen: bool,
@@ -67,6 +83,7 @@ impl<'p, 'a> Pass<'p, 'a> {
             page: Walker::new(page),
             record: record.map(Walker::new),
             item: None,
+            alone: false,
             too_deep: false,
             depth: 0,
             root_seen: false,
@@ -83,9 +100,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         config.expand_empty_elements = false;
         loop {
             let start = offset(reader.buffer_position());
-            let event = reader
-                .read_event()
-                .map_err(|error| NotAPage(format!("not whole XML: {error} at byte {}", reader.error_position())))?;
+            let event = reader.read_event().map_err(|error| unreadable(&error, reader.error_position()))?;
             let end = offset(reader.buffer_position());
             match event {
                 Event::Start(tag) => self.open(&tag, start)?,
@@ -104,20 +119,23 @@ impl<'p, 'a> Pass<'p, 'a> {
         }
         match (self.depth, self.root_seen) {
             (0, true) => Ok(()),
-            (0, false) => Err(NotAPage("not whole XML: there is no element".into())),
-            (open, _) => Err(NotAPage(format!("not whole XML: {open} elements are still open at the end"))),
+            (0, false) => Err(NotAPage::malformed("not whole XML: there is no element")),
+            (open, _) => {
+                let message = format!("not whole XML: {open} elements are still open at the end");
+                Err(NotAPage { fault: BodyFault::Short, message })
+            }
         }
     }
 
     fn open(&mut self, tag: &BytesStart<'_>, at: usize) -> Result<(), NotAPage> {
         if self.depth == 0 && self.root_seen {
-            return Err(NotAPage("not whole XML: a second root element".into()));
+            return Err(NotAPage::malformed("not whole XML: a second root element"));
         }
         self.root_seen = true;
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             if self.item.is_none() {
-                return Err(NotAPage(format!("elements are nested deeper than {DEPTH_MAX}")));
+                return Err(NotAPage::malformed(format!("elements are nested deeper than {DEPTH_MAX}")));
             }
             self.too_deep = true;
             return Ok(());
@@ -132,7 +150,7 @@ impl<'p, 'a> Pass<'p, 'a> {
         }
         let seen = self.page.start(tag, &self.namespaces, body, at);
         self.present |= seen.item || seen.container;
-        if let (true, Some(record)) = (seen.item, &mut self.record) {
+        if let (true, Some(record)) = (seen.item || self.alone, &mut self.record) {
             record.reset();
             record.start(tag, &self.namespaces, body, at);
             self.item = Some(at);
@@ -143,7 +161,7 @@ impl<'p, 'a> Pass<'p, 'a> {
 
     fn close(&mut self, _start: usize, end: usize) -> Result<(), NotAPage> {
         if self.depth == 0 {
-            return Err(NotAPage("not whole XML: an end tag without its start".into()));
+            return Err(NotAPage::malformed("not whole XML: an end tag without its start"));
         }
         self.depth -= 1;
         if self.depth >= DEPTH_MAX {
@@ -168,7 +186,11 @@ impl<'p, 'a> Pass<'p, 'a> {
     fn characters(&mut self, text: &str) -> Result<(), NotAPage> {
         if self.depth == 0 {
             let blank = text.chars().all(char::is_whitespace);
-            return if blank { Ok(()) } else { Err(NotAPage("not whole XML: text outside the root element".into())) };
+            return if blank {
+                Ok(())
+            } else {
+                Err(NotAPage::malformed("not whole XML: text outside the root element"))
+            };
         }
         match (&mut self.record, self.item) {
             (Some(record), Some(_)) => record.text(text),
@@ -193,7 +215,7 @@ impl<'p, 'a> Pass<'p, 'a> {
             return;
         }
         let hash = hash_without(raw, range.start, &record.excluded);
-        match program.plan.build(Matches { raw: &[], trees: &record.found }, hash, payload) {
+        match program.plan.build(record.matches(), hash, payload) {
             Ok(item) => self.items.push(item),
             Err(one) => self.bad.push(one),
         }
@@ -221,11 +243,20 @@ pub(super) fn resolved(reference: &BytesRef<'_>) -> String {
     resolve_xml_entity(&name).map_or_else(|| format!("&{name};"), str::to_owned)
 }
 
+/// What ends in the middle of a tag was cut off; the rest was never XML.
+fn unreadable(error: &quick_xml::Error, at: u64) -> NotAPage {
+    let fault = match error {
+        quick_xml::Error::Syntax(_) => BodyFault::Short,
+        _ => BodyFault::Malformed,
+    };
+    NotAPage { fault, message: format!("not whole XML: {error} at byte {at}") }
+}
+
 fn refuse_entities(doctype: &str) -> Result<(), NotAPage> {
     let subset = doctype.find('[').map(|at| doctype[at..].to_ascii_uppercase());
     match subset {
         Some(subset) if subset.contains("<!ENTITY") || subset.contains('%') => {
-            Err(NotAPage("the document declares entities, which is refused".into()))
+            Err(NotAPage::malformed("the document declares entities, which is refused"))
         }
         _ => Ok(()),
     }

@@ -11,6 +11,8 @@ use patra_core::path::{XmlName, XmlPath, XmlStep, XmlTarget};
 use quick_xml::events::{BytesRef, BytesStart};
 use serde_json::{Map, Value};
 
+use super::group::{Begins, Group, Scope};
+use super::record::Matches;
 use super::xml::resolved;
 
 const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
@@ -19,6 +21,7 @@ const XML_NAMESPACE: &str = "http://www.w3.org/XML/1998/namespace";
 pub struct XmlTrie {
     nodes: Vec<Node>,
     slots: usize,
+    pub groups: Vec<Group>,
     /// Some path names a namespace, so declarations must be followed.
     pub namespaced: bool,
 }
@@ -29,6 +32,8 @@ struct Node {
     /// Number, and whether the parts of the element are wanted.
     texts: Vec<(usize, bool)>,
     attributes: Vec<(NameMatch, Option<usize>)>,
+    /// An element here is an element of these groups.
+    groups: Vec<usize>,
     item: bool,
     /// Items stand below this element.
     container: bool,
@@ -58,7 +63,7 @@ pub struct Namespaces {
 
 impl Default for XmlTrie {
     fn default() -> XmlTrie {
-        XmlTrie { nodes: vec![Node::default()], slots: 0, namespaced: false }
+        XmlTrie { nodes: vec![Node::default()], slots: 0, groups: Vec::new(), namespaced: false }
     }
 }
 
@@ -76,6 +81,21 @@ impl XmlTrie {
             }
         }
         Ok(slot)
+    }
+
+    /// Begins a list of objects whose elements are at a path; what is added until [`close`](XmlTrie::close)
+    /// belongs to them.
+    pub fn open(&mut self, path: &XmlPath, uris: &BTreeMap<String, String>) -> Result<usize, String> {
+        let node = self.node_at(path, uris)?;
+        let inner = self.groups.len() + 1;
+        self.groups.push(Group { slots: self.slots..self.slots, inner: inner..inner });
+        self.nodes[node].groups.push(inner - 1);
+        Ok(inner - 1)
+    }
+
+    pub fn close(&mut self, group: usize) {
+        self.groups[group].slots.end = self.slots;
+        self.groups[group].inner.end = self.groups.len();
     }
 
     /// Marks where items stand, and the element around them.
@@ -214,6 +234,7 @@ pub struct Walker<'t> {
     open: Vec<Capture>,
     excluding: Vec<(usize, usize)>,
     pub found: Vec<Vec<Value>>,
+    pub begins: Begins,
     pub excluded: Vec<Range<usize>>,
 }
 
@@ -242,6 +263,7 @@ impl<'t> Walker<'t> {
             open: Vec::new(),
             excluding: Vec::new(),
             found: Vec::new(),
+            begins: Begins::default(),
             excluded: Vec::new(),
         };
         walker.reset();
@@ -257,6 +279,12 @@ impl<'t> Walker<'t> {
         self.excluded.clear();
         self.found.iter_mut().for_each(Vec::clear);
         self.found.resize_with(self.trie.slots, Vec::new);
+        self.begins.clear(self.trie.groups.len());
+    }
+
+    pub fn matches(&self) -> Matches<'_, 'static> {
+        let scope = Scope { groups: &self.trie.groups, begins: &self.begins, element: None };
+        Matches { raw: &[], trees: &self.found, scope }
     }
 
     pub fn depth(&self) -> usize {
@@ -286,6 +314,10 @@ impl<'t> Walker<'t> {
             let node = &self.trie.nodes[self.active[index]];
             seen.item |= node.item;
             seen.container |= node.container;
+            for group in &node.groups {
+                let found = &self.found;
+                self.begins.note(*group, &self.trie.groups, |slot| found[slot].len());
+            }
             if node.exclude {
                 self.excluding.push((depth, at));
             }

@@ -194,6 +194,7 @@ pub fn ask(spec: Arc<SpecSnapshot>, position: Position) -> PageAsk {
         part: None,
         as_of: "2026-02-01".parse().unwrap(),
         step: PageStep::Search { position, size: 10 },
+        received: 0,
         correlation: "corpus".into(),
     }
 }

@@ -241,3 +241,15 @@ fn a_repeated_key_costs_the_record_only_where_it_could_be_meant() {
     let page = decode_with(json!({ "fields": fields }), body).unwrap();
     assert_eq!((page.items.len(), page.bad.len()), (0, 2), "a path with a filter needs a tree");
 }
+
+#[test]
+fn a_record_read_by_itself_is_the_one_of_its_page() {
+    let body = r#"{"items":[ {"id":"a","updated":"2026-01-01T10:00:00Z","title":"T"} ,{"id":7},{"title":"no id"}]}"#;
+    let page = decode(body).unwrap();
+    let program = ResponseProgram::compile(&response(json!({})), Around::default()).unwrap();
+    for item in &page.items {
+        assert_eq!(program.reread(item.payload.clone()).as_ref(), Ok(item));
+    }
+    assert_eq!(program.reread(page.bad[0].raw.clone()).unwrap_err().reason, BadReason::NoId);
+    assert_eq!(program.reread(Bytes::from_static(br#"{"id":"#)).unwrap_err().reason, BadReason::Malformed);
+}

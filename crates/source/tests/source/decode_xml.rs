@@ -205,3 +205,16 @@ proptest::proptest! {
         let _ = decode(text);
     }
 }
+
+#[test]
+fn a_record_read_by_itself_is_the_one_of_its_page() {
+    let body = "<set><item><id> a </id><title>T</title><updated>2026-01-31</updated></item><item><title>x</title></item></set>";
+    let page = decode(body).unwrap();
+    let spec = json!({"format": "XML", "items": ["/set/item"], "id": ["id"], "updated_at": "updated",
+        "total": "@total", "fields": [{"name": "title", "path": "title", "required": false}]});
+    let spec = testspec::spec(json!({ "response": spec })).response;
+    let program = ResponseProgram::compile(&spec, Around::default()).unwrap();
+    assert_eq!(program.reread(page.items[0].payload.clone()).as_ref(), Ok(&page.items[0]));
+    assert_eq!(program.reread(page.bad[0].raw.clone()).unwrap_err().reason, BadReason::NoId);
+    assert_eq!(program.reread(Bytes::from_static(b"<item><id>")).unwrap_err().reason, BadReason::Malformed);
+}

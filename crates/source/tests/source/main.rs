@@ -9,6 +9,7 @@ mod corpus;
 mod decode_json;
 mod decode_xml;
 mod faults;
+mod fields;
 mod fixtures;
 mod reader;
 mod recorded;

@@ -2,7 +2,7 @@
 
 use patra_core::page::{Page, Position};
 use patra_core::ports::{HttpAnswer, Source, TransportError};
-use patra_core::spec::errors::{ErrorAction, FetchError};
+use patra_core::spec::errors::{BodyFault, ErrorAction, FetchError};
 use serde_json::{Value, json};
 
 use crate::testspec::{answer, ask, bench, first, json_answer, spec};
@@ -87,10 +87,17 @@ async fn statuses_and_bodies_that_are_no_page_are_errors() {
     };
     assert_eq!(status(fetch(json!({}), answer(500, &[], "")).await), 500);
     assert_eq!(status(fetch(json!({}), answer(302, &[("location", "/x")], "")).await), 302);
-    for body in ["<!DOCTYPE html><html></html>", "  <HTML>", "", " \n", "Resource not found.", r#"{"status":"error"}"#]
-    {
+    for (body, want) in [
+        ("<!DOCTYPE html><html></html>", BodyFault::Html),
+        ("  <HTML>", BodyFault::Html),
+        ("", BodyFault::Empty),
+        (" \n", BodyFault::Empty),
+        ("Resource not found.", BodyFault::Malformed),
+        (r#"{"status":"error"}"#, BodyFault::ErrorBody),
+        (r#"{"items": [{"id":"#, BodyFault::Short),
+    ] {
         let result = fetch(json!({}), answer(200, &[("content-type", "application/json")], body)).await;
-        assert!(matches!(result, Err(FetchError::Body { .. })), "{body}: {result:?}");
+        assert!(matches!(&result, Err(FetchError::Body { fault, .. }) if *fault == want), "{body}: {result:?}");
     }
     for (error, want) in [
         (TransportError::Connect("c".into()), FetchError::Connect { message: "c".into() }),

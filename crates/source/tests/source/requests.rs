@@ -91,10 +91,10 @@ async fn a_header_value_cannot_begin_another_header_s9() {
 async fn bodies_are_forms_or_json_and_a_get_has_none() {
     let bench = bench(vec![json_answer(page()), json_answer(page())]);
     let form = json!({"request": {"method": "POST", "query": [], "body": {"type": "form",
-        "fields": [["id", "${expr.q}"], ["none", "${page.offset}"]]}}});
+        "fields": [["id", "${expr.q}"], ["none", "${page.since}"]]}}});
     bench.reader.fetch(&first(spec(form))).await.unwrap();
     let body = json!({"request": {"method": "POST", "query": [], "body": {"type": "json", "template":
-        {"size": "${page.size}", "list": ["${page.number}", "x"], "q": "a ${expr.q}", "none": "${page.offset}", "flag": true}}}});
+        {"size": "${page.size}", "list": ["${page.number}", "x"], "q": "a ${expr.q}", "none": "${page.since}", "flag": true}}}});
     bench.reader.fetch(&first(spec(body))).await.unwrap();
     let asked = bench.script.asked.lock().unwrap().clone();
     assert_eq!(asked[0].body.as_deref(), Some(&b"id=heart%20failure"[..]));

@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use patra_core::gate::pace::FULL;
+use patra_core::gate::{Estimate, estimate};
 use patra_core::page::{PageAsk, PageStep, Position};
 use patra_core::ports::{
-    Clock, Decision, Gate, HttpAnswer, HttpRequest, Permit, RateKey, Secrets, Signal, Transport, TransportError,
+    Clock, Decision, Gate, HttpAnswer, HttpRequest, Permit, PermitAsk, RateKey, Secrets, Signal, Transport,
+    TransportError,
 };
 use patra_core::spec::snapshot::{HttpSpec, RateSpec, SpecSnapshot};
 use patra_core::time::{Span, Timestamp};
@@ -69,6 +72,7 @@ pub fn ask(spec: SpecSnapshot, position: Position) -> PageAsk {
         part: None,
         as_of: "2026-02-01".parse().unwrap(),
         step: PageStep::Search { position, size: 2 },
+        received: 0,
         correlation: "corr-1".into(),
     }
 }
@@ -142,14 +146,19 @@ pub struct CountingGate {
 
 #[async_trait]
 impl Gate for CountingGate {
-    async fn acquire(&self, key: &RateKey, rate: &RateSpec, _: Timestamp) -> Decision {
-        self.concurrency.store(u64::from(rate.concurrency), Ordering::SeqCst);
+    async fn acquire(&self, ask: PermitAsk<'_>) -> Decision {
+        let key = ask.key;
+        self.concurrency.store(u64::from(ask.rate.concurrency), Ordering::SeqCst);
         let id = self.acquired.fetch_add(1, Ordering::SeqCst);
-        Decision::Allow(Permit { key: key.clone(), id, granted_at: Timestamp::default() })
+        Decision::Allow(Permit { key: key.clone(), id, granted_at: Timestamp::default(), pace: FULL })
     }
 
     async fn feedback(&self, _: Permit, signal: Signal) {
         self.signals.lock().unwrap().push(signal);
+    }
+
+    async fn estimate(&self, _: &RateKey, rate: &RateSpec, horizon: Span) -> Estimate {
+        estimate(rate, Timestamp::default(), FULL, Timestamp::default(), horizon)
     }
 }
 

@@ -1,6 +1,7 @@
 //! T1: a page becomes records, whole or not at all.
 
 use bytes::Bytes;
+use patra_core::absence::Lack;
 use patra_core::failpoint::{Strike, Struck};
 use patra_core::page::{BadItem, BadReason};
 use patra_core::ports::*;
@@ -16,13 +17,13 @@ fn full_page(bench: &Bench, batch: &OpenBatch) -> BatchCommit {
     let records = vec![record("a", 1, "one"), record("b", 1, "two")];
     BatchCommit {
         bad: vec![bad("c")],
-        missing: vec!["d".into()],
+        missing: vec![("d".into(), Lack::NotReturned)],
         body: Some(KeptBody { bytes: Bytes::from_static(b"body"), whole: true }),
         ..bench.page(batch, records, Some("p1"))
     }
 }
 
-fn bad(id: &str) -> BadItem {
+pub(super) fn bad(id: &str) -> BadItem {
     BadItem {
         id: Some(id.into()),
         reason: BadReason::MissingField,
@@ -188,10 +189,10 @@ pub(super) async fn a_page_refused_in_too_many_places_is_refused_whole(bench: Be
 pub(super) async fn ids_not_returned_are_counted_until_they_are_found(bench: Bench) {
     let leased = bench.leased().await;
     let mut page = bench.page(&leased.batch, Vec::new(), Some("p1"));
-    page.missing = vec!["x".into(), "y".into(), "x".into()];
+    page.missing = ["x", "y", "x"].map(|id| (id.to_owned(), Lack::NotReturned)).to_vec();
     bench.commit(&leased.lease, page.clone()).await;
     let mut second = bench.page(page.next.as_ref().unwrap(), vec![record("y", 1, "found")], None);
-    second.missing = vec!["x".into()];
+    second.missing = vec![("x".into(), Lack::NotReturned)];
     bench.commit(&leased.lease, second).await;
     let seen = bench.column("SELECT provider_id, sightings, status_code FROM ing_missing_id ORDER BY provider_id");
     assert_eq!(seen.await, ["x2OPEN", "y1FOUND"]);

@@ -9,8 +9,10 @@ use patra_core::failpoint::{Crashed, Failpoints, Strike, Striker};
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
 use patra_core::page::Part;
+use patra_core::plan::portion::Portion;
 use patra_core::ports::*;
 use patra_core::record::{NewRecord, VersionKey};
+use patra_core::refit::Policy;
 use patra_core::spec::snapshot::{NamespaceScope, Operation, QuarantineSpec, SpecSnapshot};
 use patra_core::time::{Span, Timestamp};
 use patra_core::window::Window;
@@ -156,6 +158,7 @@ impl Bench {
                 priority: 3,
                 scheduled_at: self.now(),
                 first_token: "p0".into(),
+                expected_requests: 1,
             },
         }
     }
@@ -182,6 +185,7 @@ impl Bench {
             spec_fingerprint: Hash32::of(b"spec"),
             remarks: json!({"sliceCount": slices.len()}),
             slices,
+            portion: Portion::ALL,
             finished_to: None,
         }
     }
@@ -236,6 +240,7 @@ impl Bench {
             bad: Vec::new(),
             quarantine: QuarantineSpec { share_max: 0.5, records_max: 100 },
             missing: Vec::new(),
+            policy: Policy::Newest,
             id_list: None,
             filtered: 0,
             out_of_window: 0,
@@ -389,6 +394,8 @@ pub(super) fn record(id: &str, updated: i64, content: &str) -> NewRecord {
         key,
         updated_at: Some(at(updated)),
         deleted: false,
+        merged_into: None,
+        notices: Vec::new(),
         fields: json!({"title": content}).to_string(),
         payload: Bytes::from(content.to_owned()),
     }

@@ -11,7 +11,12 @@ async fn busy(bench: &Bench) -> Leased {
     let page = bench.page(&leased[0].batch, vec![record("10.1/a", 1, "{\"t\":1}"), record("10.1/b", 1, "x")], None);
     bench.commit(&leased[0].lease, page).await;
     bench.store.finish_slice(&leased[0].lease, bench.succeeded()).await.unwrap();
-    let failed = SliceOutcome::Failed { class: "DENIED".into(), reason: "403 from the source".into(), prefix: None };
+    let failed = SliceOutcome::Failed {
+        class: "DENIED".into(),
+        reason: "403 from the source".into(),
+        prefix: None,
+        stops_source: false,
+    };
     bench.store.finish_slice(&leased[1].lease, failed).await.unwrap();
     leased[0].clone()
 }

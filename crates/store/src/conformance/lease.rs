@@ -23,7 +23,7 @@ pub(super) async fn a_stale_lease_commits_nothing(bench: Bench) {
     let forged = Lease { epoch: new.lease.epoch, ..old.lease.clone() };
     assert_eq!(bench.store.commit_batch(&forged, page).await, Err(lost.clone()));
     assert_eq!(bench.store.finish_slice(&old.lease, bench.succeeded()).await, Err(lost.clone()));
-    let release = Release { due_at: bench.now(), reason: "SHUTDOWN".into(), failed: false };
+    let release = Release { due_at: bench.now(), reason: "SHUTDOWN".into(), failed: false, circuit_open: false };
     assert_eq!(bench.store.release(&old.lease, release).await, Err(lost.clone()));
     let children = vec![bench.slice(0, 100, None)];
     assert_eq!(
@@ -166,7 +166,7 @@ pub(super) async fn a_paused_source_is_not_claimed(bench: Bench) {
             )
             .await;
         assert!(bench.acquire(1).await.is_empty(), "{column}");
-        assert_eq!(bench.store.next_due(None).await, Ok(None));
+        assert_eq!(bench.store.next_due(&Only::default()).await, Ok(None));
         let view = bench.store.planning_view(&namespace(Operation::Harvest)).await.unwrap();
         assert_eq!(view.paused.as_deref(), Some("why"));
         bench.change("DELETE FROM ing_source_control").await;
@@ -184,14 +184,14 @@ pub(super) async fn a_plan_of_a_newer_format_is_not_claimed(bench: Bench) {
 pub(super) async fn waiting_does_not_count_as_a_failure(bench: Bench) {
     let leased = bench.leased().await;
     let due_at = bench.now().plus(Span::MINUTE);
-    let wait = Release { due_at, reason: "QUOTA".into(), failed: false };
+    let wait = Release { due_at, reason: "QUOTA".into(), failed: false, circuit_open: false };
     bench.store.release(&leased.lease, wait.clone()).await.unwrap();
     assert_eq!(bench.store.release(&leased.lease, wait).await, Ok(()), "a repeated release has happened");
     assert!(bench.acquire(1).await.is_empty());
     bench.advance(Span::MINUTE);
     let again = bench.acquire_one().await;
     assert_eq!((again.task.failure_count, again.task.attempt_no, again.task.lost_count), (0, 2, 0));
-    let failed = Release { due_at: bench.now(), reason: "HTTP_500".into(), failed: true };
+    let failed = Release { due_at: bench.now(), reason: "HTTP_500".into(), failed: true, circuit_open: false };
     bench.store.release(&again.lease, failed).await.unwrap();
     assert_eq!(bench.acquire_one().await.task.failure_count, 1);
     let runs = bench.column("SELECT status_code, COALESCE(reason, '') FROM ing_task_run ORDER BY attempt_no").await;
@@ -200,17 +200,17 @@ pub(super) async fn waiting_does_not_count_as_a_failure(bench: Bench) {
 }
 
 pub(super) async fn the_next_due_time_is_now_later_or_never(bench: Bench) {
-    assert_eq!(bench.store.next_due(None).await, Ok(None));
+    assert_eq!(bench.store.next_due(&Only::default()).await, Ok(None));
     let mut slice = bench.slice(0, 1, None);
     slice.task.scheduled_at = bench.now().plus(Span::MINUTE);
     let due = slice.task.scheduled_at;
     bench.publish_plan(bench.plan(vec![slice])).await;
-    assert_eq!(bench.store.next_due(None).await, Ok(Some(due)));
+    assert_eq!(bench.store.next_due(&Only::default()).await, Ok(Some(due)));
     bench.advance(Span::HOUR);
-    assert_eq!(bench.store.next_due(None).await, Ok(Some(bench.now())));
+    assert_eq!(bench.store.next_due(&Only::default()).await, Ok(Some(bench.now())));
     let leased = bench.acquire_one().await;
     let end = leased.lease.expires_at.plus(Span::from_micros(1));
-    assert_eq!(bench.store.next_due(None).await, Ok(Some(end)));
+    assert_eq!(bench.store.next_due(&Only::default()).await, Ok(Some(end)));
     bench.advance(TTL);
     assert!(bench.acquire(1).await.is_empty(), "the last microsecond still belongs to the holder");
     bench.advance(Span::from_micros(1));
@@ -363,4 +363,17 @@ pub(super) async fn a_full_partition_leaves_room_to_the_others(bench: Bench) {
     assert!(claimed(&bench, &claim).await.is_empty(), "what others left behind needs room too");
     claim.running.clear();
     assert_eq!(claimed(&bench, &claim).await.len(), 4);
+}
+
+pub(super) async fn a_claim_for_one_operation_leaves_the_others(bench: Bench) {
+    bench.publish(&[(0, 10)]).await;
+    let backfill = bench.plan_of(namespace(Operation::Backfill), vec![bench.slice(0, 10, None)]);
+    let plan = bench.publish_plan(backfill).await;
+    let only = Only { provenance: None, operation: Some(Operation::Backfill) };
+    let claim = Claim { only: only.clone(), ..Claim::new("w", 9, TTL) };
+    let leased = bench.store.acquire_tasks(&claim).await.unwrap();
+    assert_eq!(leased.iter().map(|one| one.lease.plan).collect::<Vec<_>>(), [plan]);
+    bench.succeed(&leased[0]).await;
+    assert_eq!(bench.store.next_due(&only).await, Ok(None));
+    assert!(bench.store.next_due(&Only::default()).await.unwrap().is_some());
 }

@@ -72,7 +72,7 @@ pub(super) async fn a_migration_beside_a_running_process_does_not_stop_it(bench:
     look().await;
     next_release(&bench, &[MORE]).await.run().await.unwrap();
     look().await;
-    bench.publish_plan(bench.plan_of(namespace(Operation::Update), vec![bench.slice(0, 100, None)])).await;
+    bench.publish_plan(bench.plan_of(namespace(Operation::Backfill), vec![bench.slice(0, 100, None)])).await;
     let leased = bench.acquire_one().await;
     assert_eq!(
         bench.commit(&leased.lease, bench.page(&leased.batch, vec![record("a", 1, "one")], None)).await.counts.inserted,

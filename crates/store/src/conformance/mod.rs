@@ -2,6 +2,9 @@
 
 mod batch;
 mod bench;
+mod cursor;
+mod export;
+mod healing;
 mod hot;
 mod inspect;
 mod lease;
@@ -9,13 +12,20 @@ mod migrate;
 mod open;
 mod operator;
 mod outbox;
+mod partial;
 mod plan;
+mod prove;
+mod quota;
 mod records;
+mod refresh;
 mod registry;
+mod remap;
+mod schedule;
 mod schema;
 mod server;
 mod slice;
 mod split;
+mod tombstone;
 
 use bench::{Bench, Place};
 
@@ -60,6 +70,49 @@ every_backend! {
         a_page_that_does_not_follow_its_predecessor_is_refused,
         the_ids_of_a_search_page_read_back_in_order,
     ],
+    cursor: [
+        a_lost_cursor_is_rebuilt_byte_for_byte,
+        a_lost_event_is_named_and_nothing_is_rebuilt_over_it,
+        thinned_events_lead_to_the_same_cursor,
+    ],
+    quota: [
+        a_budget_is_never_overdrawn_and_the_last_of_it_is_for_the_harvest,
+        two_who_draw_at_once_share_what_is_left,
+        an_empty_budget_is_a_fact_for_the_watch_and_can_be_listed,
+    ],
+    prove: [
+        evidence_says_what_each_slice_came_to,
+        a_digest_changes_with_the_rows_it_is_of,
+        a_digest_takes_no_column_that_the_schema_does_not_have,
+    ],
+    export: [
+        records_come_in_the_order_of_their_keys,
+        changes_come_in_their_order_and_end_before_the_next_ones,
+        of_two_who_go_on_under_one_name_one_does,
+    ],
+    remap: [
+        a_page_derived_anew_changes_what_it_holds_and_nothing_else,
+        a_version_that_wins_under_the_other_mapping_wins_in_the_second_walk,
+        a_remap_that_fails_leaves_its_page_as_it_was,
+    ],
+    refresh: [a_refresh_finds_what_is_stale_mapped_otherwise_or_signalled],
+    tombstone: [
+        a_record_that_stays_away_is_gone_until_it_comes_back,
+        what_is_only_refused_is_not_taken_for_gone,
+        a_merged_record_points_to_the_one_in_its_place,
+        a_page_signals_what_it_points_to_and_what_it_could_not_read,
+        a_refresh_closes_the_signals_it_asks_for,
+        a_policy_fills_in_or_maps_anew_and_keeps_the_content,
+    ],
+    schedule: [
+        a_due_time_fires_once_whoever_looks,
+        a_firing_is_left_to_the_next_when_its_planner_dies,
+        the_oldest_firing_of_a_schedule_goes_first,
+        orders_are_audited_and_a_paused_schedule_does_not_fire,
+        a_slice_is_cancelled_with_everything_below_it,
+        a_priority_is_changed_for_what_is_open,
+        holes_are_what_was_waived_or_failed_and_not_read_since,
+    ],
     lease: [
         a_stale_lease_commits_nothing,
         an_expired_lease_commits_until_it_is_taken_over,
@@ -73,6 +126,7 @@ every_backend! {
         sources_take_turns_whatever_the_length_of_their_queues,
         a_full_partition_leaves_room_to_the_others,
         no_queued_task_is_taken_only_to_wait_at_the_gate,
+        a_claim_for_one_operation_leaves_the_others,
         a_paused_source_is_not_claimed,
         a_plan_of_a_newer_format_is_not_claimed,
         waiting_does_not_count_as_a_failure,
@@ -91,6 +145,15 @@ every_backend! {
         an_instance_keeps_its_remarks,
         a_plan_reads_back_with_its_spec,
         a_planning_view_shows_coverage_and_stock,
+    ],
+    partial: [
+        a_plan_beyond_the_stock_is_partial_and_goes_on_as_the_queue_falls,
+        what_has_no_task_is_owed_and_never_coverage,
+        a_dispatch_that_dies_leaves_its_slices_waiting,
+        two_who_dispatch_give_each_slice_one_task,
+        what_is_open_is_reserved_of_the_budget_and_the_harvest_goes_first,
+        what_waits_ends_with_its_plan_or_by_itself,
+        a_hold_or_a_pause_keeps_the_rest_waiting,
     ],
     slice: [
         the_watermark_is_the_contiguous_prefix_in_every_order,
@@ -119,12 +182,25 @@ every_backend! {
     operator: [
         after_a_cancel_nothing_of_the_task_commits,
         what_has_ended_is_not_cancelled,
+        a_fatal_failure_stops_the_source_until_a_person_resumes_it,
+        a_pause_holds_one_endpoint_or_all,
         a_cancel_that_fails_leaves_the_task,
         cancelling_a_plan_ends_everything_that_is_open_of_it,
         a_waiver_is_signed_and_moves_the_watermark_once,
         a_waiver_before_the_first_proof_begins_the_cursor,
         a_slot_is_renewed_by_its_owner_only,
         without_its_slot_a_process_writes_nothing,
+    ],
+    healing: [
+        an_open_circuit_bars_every_claim_and_then_lets_one_probe,
+        a_prober_of_which_nothing_is_heard_is_replaced,
+        of_two_who_open_a_circuit_one_does,
+        a_hold_ends_by_itself_and_a_raised_lag_is_for_one_plan,
+        a_released_run_says_that_the_circuit_was_open,
+        an_alarm_is_raised_once_told_once_and_cleared,
+        facts_show_what_stands_and_what_waits,
+        a_mended_record_is_stored_told_and_audited_once,
+        a_discarded_record_is_given_up_with_a_reason,
     ],
     records: [
         near_equal_ids_stay_apart,

@@ -39,6 +39,52 @@ pub(super) async fn after_a_cancel_nothing_of_the_task_commits(bench: Bench) {
     assert_eq!((bench.watermark().await, bench.acquire(1).await.len()), (None, 0));
 }
 
+/// Whether anybody may plan, and how many may be claimed.
+async fn goes_on(bench: &Bench) -> (Option<String>, usize) {
+    let view = bench.store.planning_view(&namespace(Operation::Harvest)).await.unwrap();
+    (view.paused, bench.acquire(8).await.len())
+}
+
+fn order(endpoint: Option<&str>, pause: bool) -> SourceOrder {
+    SourceOrder { provenance: "crossref".into(), endpoint: endpoint.map(str::to_owned), pause, act: act() }
+}
+
+pub(super) async fn a_fatal_failure_stops_the_source_until_a_person_resumes_it(bench: Bench) {
+    bench.publish(&[(0, 1), (1, 2), (2, 3)]).await;
+    let [leased]: [Leased; 1] = bench.acquire(1).await.try_into().unwrap();
+    let fatal = SliceOutcome::Failed {
+        class: "FATAL".into(),
+        reason: "401 from the source".into(),
+        prefix: None,
+        stops_source: true,
+    };
+    bench.store.finish_slice(&leased.lease, fatal).await.unwrap();
+    assert_eq!(goes_on(&bench).await, (Some("401 from the source".into()), 0));
+    assert_eq!(bench.store.next_due(&Only::default()).await, Ok(None), "nobody waits for what is stopped");
+    assert_eq!(bench.store.order_source(&order(Some("other"), false)).await, Ok(false));
+    assert_eq!(bench.store.order_source(&order(None, false)).await, Ok(true));
+    assert_eq!(goes_on(&bench).await, (None, 2));
+    assert_eq!(bench.store.order_source(&order(None, false)).await, Ok(false), "it goes on already");
+    let audit = bench.one("SELECT actor, action_code, target FROM ing_audit").await;
+    assert_eq!(audit, "annSOURCE_RESUMEsource:crossref");
+}
+
+pub(super) async fn a_pause_holds_one_endpoint_or_all(bench: Bench) {
+    bench.publish(&[(0, 1)]).await;
+    for (endpoint, held) in [(Some("other"), false), (Some("works"), true), (None, true)] {
+        assert_eq!(bench.store.order_source(&order(endpoint, true)).await, Ok(true));
+        assert_eq!(bench.store.order_source(&order(endpoint, true)).await, Ok(false), "it is paused already");
+        let view = bench.store.planning_view(&namespace(Operation::Harvest)).await.unwrap();
+        assert_eq!(view.paused, held.then(|| "wrong query".to_owned()), "{endpoint:?}");
+        assert_eq!(bench.store.next_due(&Only::default()).await.unwrap().is_none(), held, "{endpoint:?}");
+        assert_eq!(bench.store.is_stopped("crossref", "works").await, Ok(held), "{endpoint:?}");
+        assert_eq!(bench.store.is_stopped("elsewhere", "works").await, Ok(false));
+        assert_eq!(bench.store.order_source(&order(endpoint, false)).await, Ok(true));
+    }
+    assert_eq!(goes_on(&bench).await, (None, 1));
+    assert_eq!(bench.one("SELECT COUNT(*) FROM ing_audit").await, "6");
+}
+
 pub(super) async fn what_has_ended_is_not_cancelled(bench: Bench) {
     let leased = bench.leased().await;
     bench.succeed(&leased).await;

@@ -23,7 +23,7 @@ pub(super) async fn the_same_trigger_published_twice_is_one_plan(bench: Bench) {
     assert_eq!(bench.store.publish_plan(plan.clone()).await, created);
     assert_eq!(bench.store.publish_plan(plan.clone()).await, created, "the same publish, run again");
     let other = NewPlan { id: bench.id(), ..plan.clone() };
-    assert_eq!(bench.store.publish_plan(other).await, Ok(Published::Existing(plan.id)));
+    assert_eq!(bench.store.publish_plan(other).await, Ok(Published::Repeated(plan.id)));
     assert_eq!(bench.one("SELECT COUNT(*) FROM ing_task").await, "1");
 }
 

@@ -71,7 +71,8 @@ pub(super) async fn a_failed_slice_stops_the_watermark_and_a_later_plan_moves_it
     bench.publish(&[(0, 20), (20, 40), (40, 60)]).await;
     let leased = bench.acquire(3).await;
     bench.succeed(&leased[0]).await;
-    let failed = SliceOutcome::Failed { class: "DENIED".into(), reason: "403".into(), prefix: None };
+    let failed =
+        SliceOutcome::Failed { class: "DENIED".into(), reason: "403".into(), prefix: None, stops_source: false };
     assert_eq!(bench.store.finish_slice(&leased[1].lease, failed).await, Ok(Finished::default()));
     let last = bench.succeed(&leased[2]).await;
     assert_eq!(last, Finished { moved: None, plan_completed: true });
@@ -136,7 +137,7 @@ pub(super) async fn the_last_slice_completes_the_plan_and_frees_the_namespace(be
         bench.one("SELECT status_code, open_slice_count FROM ing_plan WHERE live_key IS NULL").await,
         "COMPLETED0"
     );
-    assert_eq!(bench.store.next_due(None).await, Ok(None));
+    assert_eq!(bench.store.next_due(&Only::default()).await, Ok(None));
 }
 
 pub(super) async fn a_slice_read_too_early_gives_credit_only_up_to_its_reading(bench: Bench) {
@@ -164,7 +165,7 @@ pub(super) async fn a_waiver_moves_the_watermark_by_its_own_cause(bench: Bench) 
     let leased = bench.acquire(3).await;
     bench.succeed(&leased[0]).await;
     bench.succeed(&leased[2]).await;
-    let failed = SliceOutcome::Failed { class: "GONE".into(), reason: "410".into(), prefix: None };
+    let failed = SliceOutcome::Failed { class: "GONE".into(), reason: "410".into(), prefix: None, stops_source: false };
     bench.store.finish_slice(&leased[1].lease, failed).await.unwrap();
     let harvest = namespace(Operation::Harvest);
     assert_eq!(bench.store.reconcile(&walk_of(&harvest)).await, Ok(false));
@@ -189,7 +190,11 @@ pub(super) async fn a_waiver_moves_the_watermark_by_its_own_cause(bench: Bench) 
 
 pub(super) async fn operations_have_their_own_cursors(bench: Bench) {
     bench.publish(&[(0, 10)]).await;
-    let backfill = bench.plan_of(namespace(Operation::Backfill), vec![bench.slice(500, 600, None)]);
+    let mut backfill = bench.plan_of(namespace(Operation::Backfill), vec![bench.slice(500, 600, None)]);
+    // Its cursor begins where it was asked to begin.
+    let mut spec = (*backfill.spec).clone();
+    spec.window.origin = at(500);
+    backfill.spec = std::sync::Arc::new(spec);
     bench.publish_plan(backfill).await;
     for leased in bench.acquire(2).await {
         bench.succeed(&leased).await;

@@ -54,7 +54,7 @@ pub(super) async fn parts_cover_their_window_only_together(bench: Bench) {
     let children = bench.acquire(3).await;
     assert_eq!(children[0].task.part, bucket(0, 3));
     bench.succeed(&children[0]).await;
-    let failed = SliceOutcome::Failed { class: "X".into(), reason: "x".into(), prefix: None };
+    let failed = SliceOutcome::Failed { class: "X".into(), reason: "x".into(), prefix: None, stops_source: false };
     bench.store.finish_slice(&children[1].lease, failed).await.unwrap();
     let done = bench.succeed(&children[2]).await;
     assert_eq!(done, Finished { moved: None, plan_completed: true }, "a failed part leaves the window unproven");
@@ -157,7 +157,12 @@ pub(super) async fn a_slice_that_ends_without_proof_keeps_what_its_order_proves(
     let cut = |from: i64, middle: i64, to: i64| {
         Some(Box::new(CutAtPrefix { proven: proven(&bench, from, middle), rest: bench.slice(middle, to, None) }))
     };
-    let failed = SliceOutcome::Failed { class: "DENIED".into(), reason: "403".into(), prefix: cut(0, 40, 100) };
+    let failed = SliceOutcome::Failed {
+        class: "DENIED".into(),
+        reason: "403".into(),
+        prefix: cut(0, 40, 100),
+        stops_source: false,
+    };
     let before = bench.ledger_state().await;
     for point in ["t2.begin", "t2.fence", "t2.plan", "t2.walk", "t2.event", "t2.cursor", "t2.commit"] {
         bench.arm(point, Strike::Error);
@@ -192,7 +197,7 @@ pub(super) async fn a_split_that_fails_leaves_the_parent(bench: Bench) {
     }
     for point in ["release.begin", "release.commit"] {
         bench.arm(point, Strike::Error);
-        let release = Release { due_at: bench.now(), reason: "SHUTDOWN".into(), failed: false };
+        let release = Release { due_at: bench.now(), reason: "SHUTDOWN".into(), failed: false, circuit_open: false };
         assert!(bench.store.release(&leased.lease, release).await.is_err() && bench.fired());
         assert_eq!(bench.ledger_state().await, before, "{point}");
     }

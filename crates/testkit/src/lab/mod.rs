@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use patra_core::failpoint::Failpoints;
-use patra_core::ports::{Clock, Gate, Inspect, Ledger, ListFilter, Noun, Registry};
+use patra_core::plan::campaign::Campaign;
+use patra_core::ports::{Clock, Gate, Inspect, Ledger, ListFilter, Noun, Only, Registry};
 use patra_core::registry::{decode, dictionary_rows, new_version};
 use patra_core::spec::overrides::TriggerOverrides;
 use patra_core::spec::snapshot::Operation;
@@ -21,7 +22,7 @@ use patra_engine::settings::Settings;
 use patra_sim::blocking::BlockingLedger;
 use patra_sim::transport::{HOST, SeededRandom, SimTransport};
 use patra_sim::vtime::{Scheduler, Turn, VirtualTime};
-use patra_sim::{FaultLevel, FaultPlan, SharedWorld, Source, World, WorldPlan};
+use patra_sim::{FaultLevel, FaultPlan, SharedWorld, Source, TruthPlan, World, WorldPlan};
 use patra_source::{EnvFileSecrets, SourceReader};
 use patra_store::{Durability, Options, Store, Time};
 use tokio::runtime::Runtime;
@@ -56,12 +57,17 @@ pub struct LabPlan {
     /// Smaller result caps than the real ones, so that small worlds are split too.
     pub caps: Vec<(Source, usize)>,
     pub mutate_every: u32,
+    pub mutate_burst: u32,
     /// `--set` for one source.
     pub set_for: Vec<(Source, &'static str, &'static str)>,
     /// Situations that are switched on from the start.
     pub scenarios: Vec<String>,
     /// What the clocks of database and processes show.
     pub clocks: Clocks,
+    /// Where the harvest begins.
+    pub since: Timestamp,
+    /// A last change to what the sources hold.
+    pub adjust: Option<fn(&mut TruthPlan)>,
 }
 
 impl LabPlan {
@@ -79,9 +85,12 @@ impl LabPlan {
             set: Vec::new(),
             caps: Vec::new(),
             mutate_every: 7,
+            mutate_burst: 1,
             set_for: Vec::new(),
             scenarios: Vec::new(),
             clocks: Clocks::default(),
+            since: HISTORY_FROM,
+            adjust: None,
         }
     }
 }
@@ -190,8 +199,10 @@ impl Lab {
             endpoint: None,
             operation: Operation::Harvest,
             channel: "stable".into(),
-            since: Some(HISTORY_FROM),
+            since: Some(self.plan.since),
             until: None,
+            query: None,
+            campaign: Campaign::default(),
             overrides,
             scheduler: "LAB".into(),
             job_id: String::new(),
@@ -212,6 +223,8 @@ impl Lab {
             registry: self.store.clone(),
             ids: self.store.ids(),
             failpoints: self.failpoints.clone(),
+            gate: None,
+            stock_max: self.plan.settings.thresholds.stock_max,
         }
     }
 
@@ -225,6 +238,16 @@ impl Lab {
         self.starts += 1;
         let clock = self.clock_of_process();
         let gate: Arc<dyn Gate> = Arc::new(LocalGate::new(clock.clone(), self.failpoints.clone()));
+        self.executor(Only::default(), gate, clock)
+    }
+
+    /// A process that takes only some tasks and shares a gate with others.
+    pub fn process_for(&mut self, only: Only, gate: Arc<dyn Gate>) -> Arc<Executor> {
+        self.starts += 1;
+        self.executor(only, gate, self.clock_of_process())
+    }
+
+    fn executor(&self, only: Only, gate: Arc<dyn Gate>, clock: Arc<dyn Clock>) -> Arc<Executor> {
         let transport = Arc::new(SimTransport::new(self.world.clone(), Arc::new(self.time.clone())));
         let source = SourceReader::new(transport, Arc::new(EnvFileSecrets), gate.clone(), clock.clone());
         let outside = Outside {
@@ -239,7 +262,7 @@ impl Lab {
             settings: self.plan.settings,
             slot_owner: None,
         };
-        Arc::new(Executor::new(outside, None, self.stop.clone()))
+        Arc::new(Executor::new(outside, only, self.stop.clone()))
     }
 
     fn clock_of_process(&self) -> Arc<dyn Clock> {
@@ -304,7 +327,9 @@ fn world_plan(plan: &LabPlan) -> WorldPlan {
     world.lookback_us = rules::LOOKBACK.micros();
     world.caps = plan.caps.clone();
     world.mutate_every = plan.mutate_every;
+    world.mutate_burst = plan.mutate_burst;
     world.scenarios = plan.scenarios.clone();
+    world.adjust = plan.adjust;
     world
 }
 

@@ -26,6 +26,8 @@ pub struct Options {
     pub page_size: u64,
     pub caps: usize,
     pub mutate_every: u32,
+    /// Changes at a time.
+    pub mutate_burst: u32,
     /// Caps also where a window cannot be cut: slices fail with OVERFLOW.
     pub overflow: bool,
     /// A situation of the simulators that is on from the start.
@@ -33,6 +35,8 @@ pub struct Options {
     /// Whose clocks lie, and by how much at most.
     pub lies: Lies,
     pub lie_scale: Span,
+    /// Queued tasks at which plans get no more for now.
+    pub stock_max: u32,
     /// Further `--set` of the source.
     pub set: Vec<(&'static str, &'static str)>,
 }
@@ -55,10 +59,12 @@ impl Options {
             page_size: pick(&mut rng, &[2, 3, 7, 25]),
             caps: pick(&mut rng, &[10, 25, 1_000]) as usize,
             mutate_every: pick(&mut rng, &[0, 3, 9]) as u32,
+            mutate_burst: 1,
             overflow: false,
             scenario: None,
             lies: Lies::Nobody,
             lie_scale: Span::ZERO,
+            stock_max: *Rng::for_parts(seed, &[0x53]).pick(&[1, 2, 10_000]),
             set: Vec::new(),
         }
         .with_refusals(rng.below(2) == 0)
@@ -72,14 +78,16 @@ impl Options {
         }
     }
 
-    pub(super) fn lab_plan(&self, database: std::path::PathBuf) -> LabPlan {
+    pub(crate) fn lab_plan(&self, database: std::path::PathBuf) -> LabPlan {
         let mut plan = LabPlan::new(self.seed, self.records, database);
         plan.sources = self.sources.clone();
         plan.faults = self.faults;
         plan.history = HISTORY;
         plan.workers = self.workers;
         plan.settings = Settings { lease_ttl: LEASE, poll: Span::from_seconds(3), ..Settings::default() };
+        plan.settings.thresholds.stock_max = self.stock_max;
         plan.mutate_every = self.mutate_every;
+        plan.mutate_burst = self.mutate_burst;
         plan.scenarios = self.scenario.iter().map(|id| (*id).to_owned()).collect();
         plan.set = vec![("pagination.size".into(), self.page_size.to_string()), ("window.slice".into(), self.slice())];
         if self.lie_scale > Span::DAY {

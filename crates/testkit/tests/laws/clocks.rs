@@ -1,8 +1,7 @@
 //! Clocks that lie (FM-12): `PATRA_SEEDS=5000` for a release.
 
-use super::seeds::{each_seed, number};
+use super::seeds::{each_of, each_seed, number};
 use patra_testkit::clocks::Lies;
-use patra_testkit::lab::LabResult;
 use patra_testkit::simulation::{Options, run_with};
 
 /// Seeds unless told otherwise.
@@ -33,11 +32,7 @@ fn jumps_of_any_clock_cost_time_and_never_data() {
         let report = run_with(Options::of(seed).with_lies(Lies::Everyone), None)?;
         Ok((!report.ok()).then(|| report.complaint()))
     };
-    let mut red: Vec<String> = RED_ONCE.iter().filter_map(|seed| judge(*seed).transpose()).map(shown).collect();
+    let mut red = each_of(RED_ONCE.into_iter(), judge);
     red.extend(each_seed(number("PATRA_SEEDS", SEEDS), judge));
     assert!(red.is_empty(), "{} red seeds\n{}", red.len(), red.join("\n"));
-}
-
-fn shown(complaint: LabResult<String>) -> String {
-    complaint.unwrap_or_else(|error| error)
 }

@@ -2,11 +2,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
+mod budgets;
+mod certified;
 mod clocks;
+mod lives;
+mod mass;
+mod moving;
+mod orders;
+mod outage;
 mod registry;
+mod reslice;
 mod seeds;
 mod simulation;
+mod splits;
 mod sweep;
+mod together;
 
 /// A crash that a failpoint stands for is no news; every other panic is.
 fn quiet_crashes() {

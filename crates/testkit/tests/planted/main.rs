@@ -6,12 +6,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use patra_core::hash::Hash32;
 use patra_core::planted::{Defect, plant};
 use patra_core::record::{Merge, NewRecord, StoredRecord, VersionKey, merge};
+use patra_core::spec::snapshot::Operation;
 use patra_core::time::Timestamp;
 use patra_sim::{FaultLevel, Source};
 use patra_testkit::simulation::{Options, run_with};
+use patra_testkit::{lives, moving, together};
 
 /// Most seeds tried for one defect.
-const SEEDS: u64 = 60;
+const SEEDS: u64 = 200;
+/// Something enters and something leaves between every two requests.
+const HASTE: Option<moving::Pace> = Some(moving::Pace { every: 1, burst: 4 });
 
 /// Whose turn it is; nextest gives every test a process, `cargo test` does not.
 static TURN: Mutex<()> = Mutex::new(());
@@ -35,6 +39,7 @@ fn calm(seed: u64, source: Source) -> Options {
         caps: 1_000,
         mutate_every: 3,
         scenario: None,
+        stock_max: 10_000,
         set: Vec::new(),
         ..Options::of(seed)
     }
@@ -57,16 +62,24 @@ fn situation(defect: Defect, seed: u64) -> Options {
         D::EdgeOffByGrain => calm(seed, Source::OaiPmh),
         // Ten records a page where a hundred are asked for.
         D::ShortPageIsLast => Options { scenario: Some("PO-4"), page_size: 100, ..calm(seed, Source::OaiPmh) },
-        D::MovedUnnoticed => Options { page_size: 3, mutate_every: 1, ..calm(seed, Source::OpenFda) },
+        // One item that moved lies in the overlap of two pages; three do not.
+        D::MovedUnnoticed => Options { page_size: 3, mutate_every: 1, mutate_burst: 3, ..calm(seed, Source::OpenFda) },
         // Reading backward would not miss what moves; the total alone has to notice.
         D::Unreconciled => {
             let set = vec![("pagination.backward", "false")];
             Options { page_size: 3, mutate_every: 1, set, ..calm(seed, Source::Doaj) }
         }
+        // One leaves, another enters, the one between is skipped, and the total stands still.
+        D::StillTotalBelieved => {
+            let set = vec![("pagination.backward", "false")];
+            Options { page_size: 3, mutate_every: 1, mutate_burst: 4, set, ..calm(seed, Source::Doaj) }
+        }
         D::CapIgnored => Options { caps: 10, ..calm(seed, Source::PubMed) },
         D::SplitLeavesGap => Options { caps: 10, ..calm(seed, Source::DataCite) },
         D::MissingForgotten => calm(seed, Source::PubMed),
         D::DetailStepTooWide => calm(seed, Source::PubMed).with_refusals(true),
+        // Something must be left for later.
+        D::RestForgotten => Options { stock_max: 1, ..calm(seed, Source::DataCite) },
         D::EventLost => Options { records: 40, ..calm(seed, Source::DataCite) },
         _ => calm(seed, Source::DataCite),
     }
@@ -91,6 +104,8 @@ fn merge_is_a_total_order() -> bool {
         ),
         updated_at: Some(Timestamp::from_seconds(at)),
         deleted: false,
+        merged_into: None,
+        notices: Vec::new(),
         fields: "{}".into(),
         payload: Default::default(),
     };
@@ -99,7 +114,7 @@ fn merge_is_a_total_order() -> bool {
         let mut kept: Option<StoredRecord> = None;
         for incoming in order.map(version) {
             if matches!(merge(kept.as_ref(), &incoming), Merge::Insert | Merge::Update) {
-                kept = Some(StoredRecord { key: incoming.key, deleted: false });
+                kept = Some(StoredRecord { key: incoming.key, deleted: false, gone_at: None });
             }
         }
         kept.is_some_and(|kept| kept.key.content_hash == Hash32::of(&[3]))
@@ -115,6 +130,17 @@ fn every_planted_defect_is_found() {
         let found = match defect {
             // One reader never brings an older version after a newer one; the law itself is asked.
             Defect::OlderOverwrites => (!merge_is_a_total_order()).then_some(0),
+            // It needs company.
+            Defect::BackfillMovesHarvest => (1..=SEEDS).find(|seed| {
+                let wrong = together::judge(*seed, &[Operation::Backfill]);
+                wrong.map_or(true, |complaint| complaint.is_some())
+            }),
+            // A second reading would mend it: looked for before there is one.
+            Defect::ShiftBelieved => (1..=SEEDS)
+                .find(|seed| moving::judge(moving::FORWARD, *seed, HASTE).map_or(true, |(told, _)| told.is_some())),
+            // What is told, not what is stored.
+            Defect::LifeForgetsVersions => (1..=SEEDS)
+                .find(|seed| lives::judge(lives::options(*seed), 60).map_or(true, |told| told.complaint.is_some())),
             _ => (1..=SEEDS).find(|seed| is_found(situation(*defect, *seed))),
         };
         plant(None);

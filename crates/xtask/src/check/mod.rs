@@ -37,6 +37,12 @@ pub fn run(args: &TestArgs) -> Result<bool> {
     Ok(ok && tally.failed == 0)
 }
 
+/// The tests of recorded answers, with the table they print.
+pub fn catalogue() -> Result<bool> {
+    let tests = ["test", "--quiet", "-p", "patra-source", "--test", "source", "recorded::"];
+    passed(cargo().args(tests).args(["--", "--nocapture", "--test-threads=1"]))
+}
+
 fn rules() -> Result<bool> {
     let broken = rules::broken(&root())?;
     for rule in &broken {

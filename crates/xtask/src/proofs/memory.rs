@@ -16,7 +16,7 @@ const RATE: &str = "{ per_second: 10000, burst: 1000, concurrency: 64, key: [sou
 /// A peak is the worst meeting of pages in flight, and ten times the pages meet ten times as often: the small harvest
 /// is run this often and its highest peak counts.
 const SMALL_RUNS: usize = 5;
-const POLL: Duration = Duration::from_millis(20);
+pub const POLL: Duration = Duration::from_millis(20);
 
 pub fn run(args: &MemoryArgs) -> Result<bool> {
     let peak = |row: &Value| row["peak_mib"].as_f64().unwrap_or(f64::MAX);
@@ -79,7 +79,7 @@ fn measure(source: &str, records: u64) -> Result<Value> {
 }
 
 /// `VmHWM` of a living process, in KiB.
-fn peak_of(process: u32) -> Option<u64> {
+pub fn peak_of(process: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.split_whitespace().next()?.parse().ok()

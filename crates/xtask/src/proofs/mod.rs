@@ -10,12 +10,15 @@ mod judge;
 mod kill;
 #[cfg(feature = "proofs")]
 mod memory;
+mod orders;
 #[cfg(feature = "proofs")]
 mod pages;
 #[cfg(feature = "proofs")]
 mod power;
 #[cfg(feature = "proofs")]
 mod random;
+#[cfg(feature = "proofs")]
+mod readers;
 #[cfg(feature = "proofs")]
 mod rig;
 #[cfg(feature = "proofs")]
@@ -43,6 +46,31 @@ pub enum BenchCommand {
     Claims(ClaimArgs),
     /// How throughput grows with 1, 2, 4 executors on a source that only its latency limits
     Scale(ScaleArgs),
+    /// How much of a limit a fleet uses, how often it is refused, and how soon it finds a limit that has changed
+    Rate(RateArgs),
+    /// How fast a million records are exported and derived anew, and in how much memory
+    Export(ExportBenchArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct ExportBenchArgs {
+    /// Records of the large ledger; the small one has a tenth
+    #[arg(long, default_value_t = 1_000_000)]
+    pub records: u64,
+    #[arg(long, default_value = "datacite")]
+    pub source: String,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct RateArgs {
+    #[arg(long, value_enum, default_value_t = Backend::Postgres)]
+    pub backend: Backend,
+    /// How long the limit stands still before it drops and returns
+    #[arg(long, default_value_t = 5.0)]
+    pub minutes: f64,
+    /// Keep the truth, the request log and all logs here
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<std::path::PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -134,6 +162,19 @@ pub enum TortureCommand {
     Power(PowerArgs),
     /// Fill the disk of a database again and again while a fleet works on it
     Full(FullArgs),
+    /// Cancel tasks, slices and plans while workers commit, die and stall; no page commits after a cancel has returned
+    Cancel(OrdersArgs),
+    /// Eight planners, one schedule, planners dying at every step; every due time fires once
+    Schedule(OrdersArgs),
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct OrdersArgs {
+    #[arg(long, value_enum)]
+    pub backend: Backend,
+    /// Cancels, or firings [default: 1000 cancels, 500 firings]
+    #[arg(long, value_parser = count_from_one)]
+    pub count: Option<usize>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -224,6 +265,8 @@ pub fn bench(args: &BenchArgs) -> Result<bool> {
     match &args.command {
         Some(BenchCommand::Claims(args)) => bench::claims::run(args),
         Some(BenchCommand::Scale(args)) => bench::scale::run(args),
+        Some(BenchCommand::Rate(args)) => bench::rate::run(args),
+        Some(BenchCommand::Export(args)) => bench::export::run(args),
         None => bench::run(&args.spine),
     }
 }
@@ -237,12 +280,24 @@ pub fn torture(args: &TortureArgs) -> Result<bool> {
         Some(TortureCommand::Sweep(args)) => sweep::run(args),
         Some(TortureCommand::Power(args)) => power::run(args),
         Some(TortureCommand::Full(args)) => full::run(args),
+        Some(TortureCommand::Cancel(args)) => orders::cancel(args),
+        Some(TortureCommand::Schedule(args)) => orders::schedule(args),
         None => torture::run(&args.fleet, backend(&args.fleet)?),
     }
 }
 
 fn backend(args: &FleetArgs) -> Result<Backend> {
     args.backend.context("no database to torture; name one with `--backend sqlite`, `postgres` or `mariadb`")
+}
+
+#[cfg(feature = "proofs")]
+pub fn readers() -> Result<bool> {
+    readers::run()
+}
+
+#[cfg(not(feature = "proofs"))]
+pub fn readers() -> Result<bool> {
+    again(Build::Plain)
 }
 
 #[cfg(not(feature = "proofs"))]
@@ -257,6 +312,8 @@ pub fn torture(args: &TortureArgs) -> Result<bool> {
         Some(TortureCommand::Redis(args)) => backend(args).and_then(|_| again(Build::Release)),
         Some(TortureCommand::Kill(_) | TortureCommand::Memory(_)) => again(Build::Release),
         Some(TortureCommand::Power(_) | TortureCommand::Full(_)) => again(Build::Plain),
+        Some(TortureCommand::Cancel(args)) => orders::cancel(args),
+        Some(TortureCommand::Schedule(args)) => orders::schedule(args),
         None => backend(&args.fleet).and_then(|_| again(Build::Plain)),
     }
 }

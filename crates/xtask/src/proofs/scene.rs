@@ -9,6 +9,8 @@ pub struct Scene {
     pub situation: Option<&'static str>,
     pub rate: &'static str,
     pub set: &'static [&'static str],
+    /// Further words of the command line.
+    pub more: &'static [&'static str],
     /// SIGTERM after this long.
     pub terminate_after: Option<Duration>,
     /// The process that is struck is not a harvest but an operator's, who cancels a task of one that was stopped.
@@ -28,6 +30,7 @@ const PUBMED: Scene = Scene {
     situation: Some("PM-11"),
     rate: FAST,
     set: &["pagination.size=12", "pagination.result_cap=12", "pagination.max_per_slice=12", "detail.id_batch_size=4"],
+    more: &[],
     terminate_after: None,
     operator: false,
 };
@@ -39,6 +42,7 @@ const CROSSREF: Scene = Scene {
     situation: Some("CR-1"),
     rate: FAST,
     set: &["pagination.size=5"],
+    more: &[],
     terminate_after: None,
     operator: false,
 };
@@ -50,6 +54,8 @@ pub fn scene_of(failpoint: &str) -> Scene {
         "cancel" => Scene { records: 60, rate: SLOW, terminate_after: Some(STOP_AFTER), operator: true, ..PUBMED },
         "heartbeat" | "reconcile" => Scene { records: 60, rate: SLOW, ..PUBMED },
         "release" | "shutdown" => Scene { records: 60, rate: SLOW, terminate_after: Some(STOP_AFTER), ..PUBMED },
+        // A plan that waits for the queue to fall.
+        "dispatch" => Scene { more: &["--threshold", "stock_max=3"], ..PUBMED },
         _ => PUBMED,
     }
 }

@@ -88,6 +88,7 @@ fn stage(args: &SweepArgs, scene: &Scene, folder: &Path) -> Result<(Sim, Harvest
     let mut harvest = Harvest::new(scene.source, scene.rate, folder, &sim.address)?;
     harvest.set = scene.set.iter().map(|set| (*set).to_owned()).collect();
     harvest.more = ["--lease", LEASE_SECONDS].map(str::to_owned).to_vec();
+    harvest.more.extend(scene.more.iter().map(|arg| (*arg).to_owned()));
     Ok((sim, harvest))
 }
 

@@ -2,8 +2,10 @@
 
 use super::Checker;
 use crate::path;
+use crate::path::mapping::mapping;
 use crate::registry::definition::Value;
 use crate::registry::diagnostic::Diagnostic;
+use crate::shape;
 use crate::spec::snapshot::*;
 
 impl Checker<'_> {
@@ -108,6 +110,45 @@ impl Checker<'_> {
         }
         for field in &response.fields {
             self.path(&format!("{base}.fields.{}.path", field.name), &field.path, format);
+        }
+        self.fields(response, base);
+        self.pointers(response, base);
+    }
+
+    /// Pointers are read from mapped fields.
+    fn pointers(&mut self, response: &ResponseSpec, base: &str) {
+        let places = self.context.definition.places();
+        for (key, named) in [("merged_into", &response.merged_into), ("signals", &response.signals)] {
+            let Some(named) = named else { continue };
+            if response.fields.iter().any(|field| field.name == *named) {
+                continue;
+            }
+            let path = format!("{base}.response.{key}");
+            let message = format!("`{key}` names `{named}`, which is no field of this endpoint");
+            let mistake = Diagnostic::error("pointer_unmapped", &places.file, places.value(&path), message);
+            let names = response.fields.iter().map(|field| field.name.as_str());
+            self.found.push(mistake.found(named).suggest(named, names));
+        }
+    }
+
+    /// Whether the names of fields make a tree, and the shape that was promised.
+    fn fields(&mut self, response: &ResponseSpec, base: &str) {
+        let (definition, name) = (self.context.definition, base.trim_start_matches("endpoints."));
+        let places = definition.places();
+        let at = |field: &str| places.key(&format!("{base}.fields.{field}"));
+        for wrong in mapping(&response.fields, response.format).err().into_iter().flatten() {
+            let mistake = Diagnostic::error("bad_mapping", &places.file, at(&wrong.field), wrong.message);
+            self.found.push(mistake.found(wrong.field).hint(wrong.hint));
+        }
+        let shape = definition.endpoint(name).and_then(|endpoint| endpoint.map("response")?.text("shape"));
+        if shape != Some("BIBLIOGRAPHIC") {
+            return;
+        }
+        for field in &response.fields {
+            if let Some(wrong) = shape::check(field, response.format) {
+                let mistake = Diagnostic::error(wrong.code, &places.file, at(&field.name), wrong.message);
+                self.found.push(mistake.found(&field.name).hint(wrong.hint));
+            }
         }
     }
 

@@ -143,6 +143,10 @@ impl Checker<'_> {
                 "a trigger can slow a source down, not speed it up",
             );
         }
+        if let Some(quota) = rate.quota.as_ref().filter(|quota| quota.reset_time().is_none()) {
+            let message = format!("`{}` is no time of day", quota.reset);
+            self.error("quota_reset", "rate.quota.reset", message, "write it as `HH:MM`, e.g. `00:00`");
+        }
         if retry.first > retry.longest {
             let message = format!("the first delay {} is longer than the longest {}", retry.first, retry.longest);
             self.error("retry_delays", "retry.first", message, "keep first <= longest");

@@ -82,16 +82,46 @@ pub struct Record {
     pub deleted: bool,
 }
 
-pub const SOURCES: [(&str, &str); 5] = [
-    ("crossref", include_str!("crossref.json")),
-    ("datacite", include_str!("datacite.json")),
-    ("doaj", include_str!("doaj.json")),
-    ("oai-pmh", include_str!("oai-pmh.json")),
-    ("pubmed", include_str!("pubmed.json")),
+/// Every shipped source with what was written down for it, and where its answers lie.
+pub const SOURCES: [(&str, &str, Answers); 23] = [
+    ("arxiv-api", include_str!("arxiv-api.json"), Answers::Folder("arxiv")),
+    ("arxiv-oai", include_str!("arxiv-oai.json"), Answers::Folder("arxiv")),
+    ("biorxiv", include_str!("biorxiv.json"), Answers::Samples),
+    ("clinicaltrials", include_str!("clinicaltrials.json"), Answers::Samples),
+    ("core", include_str!("core.json"), Answers::Samples),
+    ("crossref", include_str!("crossref.json"), Answers::Folder("crossref")),
+    ("datacite", include_str!("datacite.json"), Answers::Folder("datacite")),
+    ("doaj", include_str!("doaj.json"), Answers::Folder("doaj")),
+    ("doaj-oai", include_str!("doaj-oai.json"), Answers::Part("oai-pmh")),
+    ("europepmc", include_str!("europepmc.json"), Answers::Folder("europepmc")),
+    ("medrxiv", include_str!("medrxiv.json"), Answers::Samples),
+    ("nih-reporter", include_str!("nih-reporter.json"), Answers::Samples),
+    ("oai-pmh", include_str!("oai-pmh.json"), Answers::Folder("oai-pmh")),
+    ("openalex", include_str!("openalex.json"), Answers::Folder("openalex")),
+    ("openfda", include_str!("openfda.json"), Answers::Samples),
+    ("orcid", include_str!("orcid.json"), Answers::Samples),
+    ("pmc-oai", include_str!("pmc-oai.json"), Answers::Part("oai-pmh")),
+    ("pubmed", include_str!("pubmed.json"), Answers::Folder("pubmed")),
+    ("ror", include_str!("ror.json"), Answers::Samples),
+    ("semanticscholar", include_str!("semanticscholar.json"), Answers::Folder("semanticscholar")),
+    ("timefeed", include_str!("timefeed.json"), Answers::Samples),
+    ("unpaywall", include_str!("unpaywall.json"), Answers::Folder("unpaywall")),
+    ("zenodo-oai", include_str!("zenodo-oai.json"), Answers::Part("oai-pmh")),
 ];
 
+/// Where the answers of a source lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// All of a folder of recordings.
+    Folder(&'static str),
+    /// Some of a folder that another source reads whole.
+    Part(&'static str),
+    /// Made by hand, beside this file.
+    Samples,
+}
+
 pub fn expected(source: &str) -> Expected {
-    let (_, text) = SOURCES.iter().find(|(name, _)| *name == source).unwrap();
+    let (_, text, _) = SOURCES.iter().find(|(name, ..)| *name == source).unwrap();
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{source}.json: {error}"))
 }
 
@@ -104,6 +134,17 @@ pub fn recordings() -> Option<PathBuf> {
     }
     println!("skipped: there are no recorded answers at {}", folder.display());
     None
+}
+
+/// The folder of a source's answers; `None` where there are no recordings here.
+pub fn answers(source: &str) -> Option<PathBuf> {
+    let (.., answers) = SOURCES.iter().find(|(name, ..)| *name == source).unwrap();
+    match answers {
+        Answers::Folder(name) | Answers::Part(name) => recordings().map(|folder| folder.join(name)),
+        Answers::Samples => {
+            Some(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/source/recorded/samples").join(source))
+        }
+    }
 }
 
 /// A recorded exchange: the request's URL, where it is known, and the answer.

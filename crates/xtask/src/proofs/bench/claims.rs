@@ -41,7 +41,7 @@ const COMMIT_P95_MS: f64 = 80.0;
 const GROWTH_MAX: f64 = 2.0;
 
 pub fn run(args: &ClaimArgs) -> Result<bool> {
-    let folder = servers::folder()?;
+    let (folder, files) = (servers::folder()?, tempfile::tempdir()?);
     let server = match args.backend.server() {
         None => None,
         Some((kind, _)) => {
@@ -50,7 +50,7 @@ pub fn run(args: &ClaimArgs) -> Result<bool> {
         }
     };
     let url = server.as_ref().map(Server::url);
-    let place = url.unwrap_or_else(|| folder.path().join("claims.db").display().to_string());
+    let place = url.unwrap_or_else(|| files.path().join("claims.db").display().to_string());
     let clock = planned(&place)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(measured(args, &place, clock))
@@ -76,6 +76,7 @@ fn planned(place: &str) -> Result<Arc<dyn Clock>> {
 
 async fn measured(args: &ClaimArgs, place: &str, clock: Arc<dyn Clock>) -> Result<bool> {
     let stores = executors(args, place, &clock).await?;
+    filling::controls(place).await?;
     filling::queue(place, 1, FEW).await?;
     let few = claims(&stores).await?;
     filling::queue(place, FEW + 1, args.tasks).await?;

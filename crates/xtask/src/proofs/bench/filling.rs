@@ -9,7 +9,7 @@ const SOURCES: u32 = 20;
 /// Adds slices with queued tasks, numbered from `from` up to `to`.
 pub async fn queue(place: &str, from: u64, to: u64) -> Result<()> {
     let words = Words::of(place);
-    let numbers = format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})");
+    let numbers = numbers(from, to);
     let source = format!("CONCAT('bench-', n.i % {SOURCES})");
     let slices = format!(
         "INSERT INTO ing_plan_slice (id, plan_id, provenance_code, endpoint_name, operation_code, namespace_hash,
@@ -33,6 +33,23 @@ pub async fn queue(place: &str, from: u64, to: u64) -> Result<()> {
         words.bytes
     );
     execute(place, &[words.prepare, &slices, &tasks, words.look_again]).await
+}
+
+/// What the finished tasks of each source have left behind.
+pub async fn controls(place: &str) -> Result<()> {
+    let controls = format!(
+        "INSERT INTO ing_source_control (id, provenance_code, endpoint_name, paused, fuse_blown, source_behind_us,
+            updated_at)
+        {}
+        SELECT n.i, CONCAT('bench-', n.i % {SOURCES}), t.endpoint_name, 0, 0, 0, t.updated_at
+          FROM n, (SELECT * FROM ing_task ORDER BY id DESC LIMIT 1) t",
+        numbers(1, u64::from(SOURCES))
+    );
+    execute(place, &[&controls]).await
+}
+
+fn numbers(from: u64, to: u64) -> String {
+    format!("WITH RECURSIVE n(i) AS (SELECT {from} UNION ALL SELECT i + 1 FROM n WHERE i < {to})")
 }
 
 /// What each database calls things.

@@ -124,6 +124,7 @@ pub fn page_after(open: &OpenBatch, next: Id, page: u64, now: Timestamp) -> Batc
         bad: Vec::new(),
         quarantine: patra_core::spec::sample::snapshot().quarantine,
         missing: Vec::new(),
+        policy: patra_core::refit::Policy::Newest,
         page_ids: records.iter().map(|record| Hash32::of(record.provider_id.as_bytes()).short()).collect(),
         item_count: PAGE_RECORDS as u32,
         records,
@@ -151,6 +152,8 @@ fn record(number: u64, now: Timestamp) -> NewRecord {
         key: VersionKey::new(Some(now), None, now, hash, 1),
         updated_at: Some(now),
         deleted: false,
+        merged_into: None,
+        notices: Vec::new(),
         fields: json!({ "title": hash.to_string() }).to_string(),
         payload: hash.to_string().repeat(16).into(),
     }

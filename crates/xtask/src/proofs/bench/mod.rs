@@ -2,8 +2,10 @@
 
 mod bare;
 pub mod claims;
+pub mod export;
 mod filling;
 mod ledger;
+pub mod rate;
 pub mod scale;
 
 use std::time::Instant;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Cycle;
 use crate::proofs::Backend;
 use crate::proofs::torture::fleet::Fallen;
-use crate::proofs::torture::report::{Line, falls, other_findings, rate_windows_above, rows, told, zero};
+use crate::proofs::torture::report::{Line, all_good, falls, other_findings, page, rate_windows_above, told, zero};
 
 /// How often the processes found that nothing can be written; it is in no table.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +64,7 @@ const CLAIMS_PER_SECOND_MAX: f64 = 1.1;
 
 impl Report {
     pub fn ok(&self) -> bool {
-        self.lines().iter().all(|(_, _, good)| good.unwrap_or(true))
+        all_good(&self.lines())
     }
 
     fn sum(&self, of: fn(&SourceVerdict) -> u64) -> u64 {
@@ -124,12 +124,8 @@ impl Report {
     }
 
     pub fn table(&self) -> String {
-        let mut text = format!("{} without space, seed {}\n{}", self.backend.name(), self.seed, rows(&self.lines()));
-        for (words, count) in falls(&self.fallen) {
-            text.push_str(&format!("  fell {count} times: {words}\n"));
-        }
-        text.push_str(&format!("  {} in {:.0} s", if self.ok() { "ok" } else { "FAILED" }, self.seconds));
-        text
+        let title = format!("{} without space, seed {}", self.backend.name(), self.seed);
+        page(&title, &self.lines(), &falls(&self.fallen), self.seconds)
     }
 
     pub fn json(&self) -> Value {

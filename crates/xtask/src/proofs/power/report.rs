@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Looked, Resumed};
 use crate::proofs::Planted;
-use crate::proofs::torture::report::{Line, told, zero};
+use crate::proofs::torture::report::{Line, all_good, page, told, zero};
 
 pub struct Report {
     pub planted: Option<Planted>,
@@ -28,7 +28,7 @@ impl Planted {
 
 impl Report {
     pub fn ok(&self) -> bool {
-        self.lines().iter().all(|(_, _, good)| good.unwrap_or(true))
+        all_good(&self.lines())
     }
 
     fn lines(&self) -> Vec<Line> {
@@ -51,13 +51,11 @@ impl Report {
 
     pub fn table(&self) -> String {
         let planted = self.planted.map_or(String::new(), |planted| format!(", planted {}", planted.name()));
-        let mut text = format!("power cuts of SQLite, seed {}{planted}\n", self.seed);
-        text.push_str(&crate::proofs::torture::report::rows(&self.lines()));
-        for why in self.looked.unsound.iter().take(5) {
-            text.push_str(&format!("  not whole: {}\n", why.lines().next().unwrap_or_default()));
-        }
-        text.push_str(&format!("  {} in {:.0} s", if self.ok() { "ok" } else { "FAILED" }, self.seconds));
-        text
+        let title = format!("power cuts of SQLite, seed {}{planted}", self.seed);
+        let broken = self.looked.unsound.iter().take(5);
+        let broken: Vec<String> =
+            broken.map(|why| format!("not whole: {}", why.lines().next().unwrap_or_default())).collect();
+        page(&title, &self.lines(), &broken, self.seconds)
     }
 
     pub fn json(&self) -> Value {

@@ -98,17 +98,27 @@ pub fn rate_windows_above(verdict: &Verdict) -> u64 {
 }
 
 /// Why processes ended by themselves, by their last words.
-pub fn falls(all: &[Fallen]) -> Vec<(String, usize)> {
+pub fn falls(all: &[Fallen]) -> Vec<String> {
     let mut falls: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
     for fallen in all {
         let words: String = fallen.last_words.chars().take(200).collect();
         *falls.entry(format!("{} {}: {words}", fallen.role.name(), fallen.status)).or_default() += 1;
     }
-    falls.into_iter().collect()
+    falls.into_iter().map(|(words, count)| format!("fell {count} times: {words}")).collect()
 }
 
-/// The lines as people read them.
-pub fn rows(lines: &[Line]) -> String {
+/// The whole report as people read it.
+pub fn page(title: &str, lines: &[Line], remarks: &[String], seconds: f64) -> String {
+    let remarks: String = remarks.iter().map(|remark| format!("  {remark}\n")).collect();
+    let end = if all_good(lines) { "ok" } else { "FAILED" };
+    format!("{title}\n{}{remarks}  {end} in {seconds:.0} s", rows(lines))
+}
+
+pub fn all_good(lines: &[Line]) -> bool {
+    lines.iter().all(|(_, _, good)| good.unwrap_or(true))
+}
+
+fn rows(lines: &[Line]) -> String {
     let mark = |good: &Option<bool>| match good {
         Some(true) => "  ok",
         Some(false) => "  FAILED",
@@ -119,7 +129,7 @@ pub fn rows(lines: &[Line]) -> String {
 
 impl Report {
     pub fn ok(&self) -> bool {
-        self.lines().iter().all(|(_, _, good)| good.unwrap_or(true))
+        all_good(&self.lines())
     }
 
     fn sum(&self, of: fn(&patra_checker::SourceVerdict) -> u64) -> u64 {
@@ -240,14 +250,9 @@ impl Report {
     }
 
     pub fn table(&self) -> String {
-        let mut text =
-            format!("{} for {:.0} s, seed {}\n", self.backend.name(), self.size.storm.as_secs_f64(), self.seed);
-        text.push_str(&rows(&self.lines()));
-        for (words, count) in falls(&self.fallen) {
-            text.push_str(&format!("  fell {count} times: {words}\n"));
-        }
-        text.push_str(&format!("  {} in {:.0} s", if self.ok() { "ok" } else { "FAILED" }, self.seconds));
-        text
+        let storm_s = self.size.storm.as_secs_f64();
+        let title = format!("{} for {storm_s:.0} s, seed {}", self.backend.name(), self.seed);
+        page(&title, &self.lines(), &falls(&self.fallen), self.seconds)
     }
 
     pub fn json(&self) -> Value {

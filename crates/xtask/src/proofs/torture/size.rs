@@ -30,6 +30,8 @@ pub const LEASE: Duration = Duration::from_secs(2);
 /// the fleet must not run out of work.
 const SHARE: f64 = 0.5;
 const PAGE: u32 = 10;
+/// How long a source with a limit takes to answer.
+const LIMITED_LATENCY_MS: u32 = 30;
 
 /// Together: a cursor that cannot be asked twice, next links, numbered pages under a cap, and time alone.
 const SOURCES: [&str; 4] = ["crossref", "datacite", "doaj", "timefeed"];
@@ -63,6 +65,8 @@ pub struct Size {
     pub latency_ms: Option<u32>,
     /// Requests that each source takes in a second.
     pub per_second: u32,
+    /// The simulator refuses more than that, and more than these after so long; it takes everything when there are none.
+    pub limits: Vec<(Duration, u32)>,
     /// Mean time between two kills; other deeds are rarer in proportion.
     pub kill_every: Duration,
     /// Refused writes of zombies that must have been seen.
@@ -87,6 +91,7 @@ impl Size {
             page: PAGE,
             latency_ms: None,
             per_second,
+            limits: Vec::new(),
             kill_every: Duration::from_millis(2_500),
             stale_least: (10.0 * minutes).min(100.0) as u64,
             judge_times: true,
@@ -108,6 +113,7 @@ impl Size {
             page: PAGE,
             latency_ms: None,
             per_second,
+            limits: Vec::new(),
             kill_every: Duration::from_secs(25),
             stale_least: 0,
             judge_times: false,
@@ -123,6 +129,17 @@ impl Size {
             page: 100,
             latency_ms: Some(latency_ms),
             per_second: 10_000,
+            ..Size::redis(0.0)
+        }
+    }
+
+    /// One source with a limit that it keeps to itself, and twice the work for so long.
+    pub fn limited(length: Duration, per_second: u32, changes: &[(Duration, u32)]) -> Size {
+        Size {
+            weather: Weather::Fair,
+            records: (length.as_secs_f64() * f64::from(per_second) * f64::from(PAGE) * 2.0) as u64,
+            latency_ms: Some(LIMITED_LATENCY_MS),
+            limits: changes.to_vec(),
             ..Size::redis(0.0)
         }
     }
@@ -148,6 +165,7 @@ impl Size {
             page: PAGE,
             latency_ms: None,
             per_second,
+            limits: Vec::new(),
             kill_every: Duration::from_secs(1),
             stale_least: 0,
             judge_times: false,

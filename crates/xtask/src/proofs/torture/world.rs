@@ -24,7 +24,8 @@ impl World {
     /// Starts the simulators and writes the definitions.
     pub fn start(size: &Size, seed: u64, folder: &Path) -> Result<World> {
         let kept = folder.join("world");
-        let mut args: Vec<String> = vec!["--unlimited".into(), "--records".into(), size.records.to_string()];
+        let mut args: Vec<String> = vec!["--records".into(), size.records.to_string()];
+        args.extend(limits(size));
         args.extend(["--seed".into(), seed.to_string(), "--keep".into(), kept.display().to_string()]);
         args.extend(size.latency_ms.iter().flat_map(|ms| ["--latency".to_owned(), ms.to_string()]));
         args.extend(size.sources.iter().flat_map(|source| ["--source".to_owned(), (*source).to_owned()]));
@@ -94,4 +95,13 @@ impl World {
         self.sim.stop()?;
         Ok(self.kept)
     }
+}
+
+/// What the simulators refuse.
+fn limits(size: &Size) -> Vec<String> {
+    if size.limits.is_empty() {
+        return vec!["--unlimited".into()];
+    }
+    let later = size.limits.iter().map(|(after, limit)| format!("--limit-after={}={limit}", after.as_secs_f64()));
+    [format!("--limit={}", size.per_second)].into_iter().chain(later).collect()
 }

@@ -1,0 +1,126 @@
+//! `patra certify` and `patra why`.
+
+use serde_json::Value;
+
+use crate::support::{Desk, Sim, change, days_ago, shipped, strs};
+
+fn harvested(desk: &Desk) -> Sim {
+    let sim = Sim::start(desk, &["--records", "120", "--source", "datacite", "--unlimited"]);
+    desk.patra(&strs(&sim.harvest("datacite"))).ended(0);
+    sim
+}
+
+#[test]
+fn a_complete_harvest_is_certified_and_the_certificate_holds() {
+    let desk = Desk::new();
+    let sim = harvested(&desk);
+    let text = desk.patra(&["certify", "datacite"]).ended(0);
+    assert!(text.out.contains("verdict  COMPLETE") && text.out.contains("digest "), "{}", text.out);
+    desk.patra(&["certify", "datacite", "--format", "json", "-o", "paper.json"]).ended(0);
+    let paper: Value = serde_json::from_slice(&std::fs::read(desk.path("paper.json")).unwrap()).unwrap();
+    let stored = desk.json(&["status"])[0]["records"].clone();
+    assert_eq!(paper["sums"]["inserted"], stored, "{paper}");
+    assert_eq!(paper["coverage"].as_array().map(Vec::len), Some(1), "{}", paper["coverage"]);
+    let holds = desk.json(&["certify", "--verify", "paper.json"]);
+    assert_eq!((&holds["ok"], &holds["verdict"]), (&true.into(), &"COMPLETE".into()));
+    let mut again: Vec<String> = sim.harvest("datacite");
+    again[0] = "certify".into();
+    let since = again.iter().position(|arg| arg == "--since").unwrap();
+    again.drain(since..since + 2);
+    again.push("--recount".into());
+    let counted = desk.patra(&strs(&again)).ended(0).json();
+    let leaves = counted["evidence"]["leaves"].as_array().unwrap();
+    assert!(leaves.iter().all(|leaf| leaf["recount"] == leaf["total"]), "nothing has changed since");
+}
+
+#[test]
+fn a_changed_row_or_a_changed_paper_is_found() {
+    let desk = Desk::new();
+    harvested(&desk);
+    desk.patra(&["certify", "datacite", "--format", "json", "-o", "paper.json"]).ended(0);
+    let paper = std::fs::read_to_string(desk.path("paper.json")).unwrap();
+    desk.write("forged.json", &paper.replacen("\"COMPLETE\"", "\"INCOMPLETE\"", 1));
+    desk.patra(&["certify", "--verify", "forged.json"]).ended(1).complains(&["forged.json", "does not hold"]);
+    desk.write("odd.json", "{}");
+    desk.patra(&["certify", "--verify", "odd.json"]).ended(2).complains(&["is no certificate", "--format json"]);
+    change(
+        &desk.path("patra.db"),
+        "UPDATE ing_task_run_batch SET record_count = record_count + 1 WHERE id = (SELECT MAX(id) FROM ing_task_run_batch)",
+    );
+    let said = desk.patra(&["certify", "--verify", "paper.json"]).ended(1);
+    assert!(said.out.contains("not those that were certified"), "{}", said.out);
+    desk.patra(&["certify", "--verify", "gone.json"]).ended(4).complains(&["cannot read `gone.json`"]);
+}
+
+#[test]
+fn holes_are_named_and_the_page_shows_them() {
+    let desk = Desk::new();
+    harvested(&desk);
+    change(
+        &desk.path("patra.db"),
+        "UPDATE ing_plan_slice SET status_code = 'FAILED', reason = '<b>gone</b>', read_at = NULL
+          WHERE id = (SELECT MIN(id) FROM ing_plan_slice)",
+    );
+    let said = desk.patra(&["certify", "datacite"]).ended(1);
+    said.complains(&["datacite is not complete", "FAILED"]);
+    assert!(said.out.contains("verdict  INCOMPLETE") && said.out.contains("coverage ."), "{}", said.out);
+    desk.patra(&["certify", "datacite", "--format", "html", "-o", "paper.html"]).ended(1);
+    let page = std::fs::read_to_string(desk.path("paper.html")).unwrap();
+    assert!(page.contains("class=\"hole\"") && page.contains("class=\"proven\""), "{page}");
+    assert!(page.contains("&lt;b&gt;gone&lt;/b&gt;") && !page.contains("<b>gone"), "{page}");
+    desk.patra(&["certify", "crossref"]).ended(4).complains(&["nothing was ever harvested", "cursor list"]);
+    let wrong = ["certify", "datacite", "--from", "2026-01-02", "--to", "2026-01-01"];
+    desk.patra(&wrong).ended(2).complains(&["is empty", "--from"]);
+}
+
+#[test]
+fn the_life_of_a_record_is_told_and_its_absence_is_explained() {
+    let desk = Desk::new();
+    harvested(&desk);
+    let id = desk.json(&["record", "list", "--limit", "1"])[0]["provider_id"].as_str().unwrap().to_owned();
+    let told = desk.json(&["why", &id]);
+    let life = &told[0];
+    assert_eq!((&life["source"], &life["records"][0]["provider_id"]), (&"datacite".into(), &id.as_str().into()));
+    let decisions: Vec<&str> =
+        life["sightings"].as_array().unwrap().iter().map(|one| one["decision"].as_str().unwrap()).collect();
+    assert!(decisions.contains(&"stored as version 1 (CREATED)"), "{decisions:?}");
+    let text = desk.patra(&["why", &id, "--source", "datacite"]).ended(0);
+    assert!(text.out.contains("pages that showed it") && text.out.contains("changes told"), "{}", text.out);
+    let never = desk.patra(&["why", "10.1/never"]).ended(4);
+    never.complains(&["`10.1/never` was never seen", "--dated"]);
+    assert!(never.out.contains("pages that were searched shows it"), "{}", never.out);
+    let read = desk.patra(&["why", "10.1/never", "--dated", &days_ago(3)]).ended(4);
+    assert!(read.out.contains("read whole at"), "{}", read.out);
+    let unread = desk.patra(&["why", "10.1/never", "--source", "datacite", "--dated", "1999-01-01"]).ended(4);
+    assert!(unread.out.contains("no window of that time was ever planned"), "{}", unread.out);
+}
+
+#[test]
+fn kept_pages_read_as_they_did_and_another_mapping_shows_its_changes() {
+    let desk = Desk::new();
+    let sim = harvested(&desk);
+    // Without the source: what is kept is enough.
+    sim.stop();
+    let nouns = ["record", "batch", "run", "slice", "cursor", "quarantine"];
+    let tables = || nouns.map(|noun| desk.json(&[noun, "list", "--limit", "1000"]));
+    let before = tables();
+    let told = desk.json(&["replay", "--source", "datacite"]);
+    let pages = told.as_array().unwrap();
+    assert!(pages.len() > 5 && pages.iter().all(|page| page["outcome"] == "SAME"), "{told}");
+    let task = desk.json(&["task", "list", "--limit", "1"])[0]["id"].as_str().unwrap().to_owned();
+    assert!(!desk.json(&["replay", &task]).as_array().unwrap().is_empty());
+    let other = shipped("datacite").replace("venue.publisher:", "extra.publisher:");
+    desk.write("other.yaml", &other);
+    let changed = desk.json(&["replay", "--source", "datacite", "--spec", "other.yaml"]);
+    let differing = changed.as_array().unwrap().iter().filter(|page| page["outcome"] == "DIFFERENT");
+    let fields: Vec<String> = differing
+        .flat_map(|page| page["differences"]["changed"].as_array().unwrap().clone())
+        .flat_map(|one| one["fields"].as_array().unwrap().clone())
+        .map(|name| name.as_str().unwrap().to_owned())
+        .collect();
+    assert!(!fields.is_empty() && fields.iter().all(|name| name == "venue" || name == "extra"), "{fields:?}");
+    assert_eq!(tables(), before);
+    desk.patra(&["replay", "999"]).ended(4).complains(&["there is no page, run or task `999`"]);
+    desk.patra(&["replay", &task, "--spec", "nonsense"]).ended(2).complains(&["`nonsense`", "current"]);
+    desk.patra(&["replay"]).ended(2);
+}
