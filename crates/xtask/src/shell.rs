@@ -13,10 +13,16 @@ pub fn root() -> PathBuf {
     here.ancestors().nth(2).map(PathBuf::from).unwrap_or(here)
 }
 
-/// The `cargo` that runs us.
+/// The `cargo` that runs us, without what it told this program about itself: build scripts look at that, and would build
+/// everything that rests on them again whenever `cargo xtask` and a plain `cargo` take turns.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
