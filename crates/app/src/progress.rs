@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use patra_core::ports::Clock;
+use patra_core::ports::{Clock, Partition};
 use patra_core::time::{Span, Timestamp};
 use patra_engine::notice::{Notice, Notices};
 
@@ -136,42 +136,19 @@ pub fn group(number: u64) -> String {
 }
 
 impl Notices for Progress {
-    fn tell(&self, notice: Notice) {
+    fn tell(&self, at: &Partition, notice: Notice) {
         log(&notice);
         let mut state = self.lock();
-        let source = source_of(&notice).to_owned();
-        let known = count(state.tallies.entry(source.clone()).or_default(), &notice);
-        if let Some(line) = line_of(&notice) {
+        let known = count(state.tallies.entry(at.provenance.clone()).or_default(), &notice);
+        if let Some(line) = line_of(at, &notice) {
             drop(state);
             self.say(&line);
             state = self.lock();
         }
         if known {
             let force = matches!(notice, Notice::PlanPublished { .. });
-            self.show(&mut state, &source, force);
+            self.show(&mut state, &at.provenance, force);
         }
-    }
-}
-
-fn source_of(notice: &Notice) -> &str {
-    match notice {
-        Notice::PlanPublished { provenance, .. }
-        | Notice::NothingOwed { provenance }
-        | Notice::TaskAcquired { provenance, .. }
-        | Notice::BatchCommitted { provenance, .. }
-        | Notice::RequestSent { provenance }
-        | Notice::Throttled { provenance, .. }
-        | Notice::Retried { provenance, .. }
-        | Notice::PassBegan { provenance, .. }
-        | Notice::SliceSplit { provenance, .. }
-        | Notice::SliceSucceeded { provenance, .. }
-        | Notice::SliceEnded { provenance, .. }
-        | Notice::SourceStopped { provenance, .. }
-        | Notice::CircuitOpened { provenance, .. }
-        | Notice::CircuitClosed { provenance, .. }
-        | Notice::Healed { provenance, .. }
-        | Notice::TaskReleased { provenance, .. }
-        | Notice::LeaseLost { provenance, .. } => provenance,
     }
 }
 
@@ -189,7 +166,7 @@ fn count(tally: &mut Tally, notice: &Notice) -> bool {
             tally.filtered += counts.filtered;
             tally.bytes += bytes;
         }
-        Notice::RequestSent { .. } => tally.requests += 1,
+        Notice::RequestSent => tally.requests += 1,
         Notice::Throttled { .. } => tally.throttled += 1,
         Notice::Retried { .. } => tally.retries += 1,
         Notice::PassBegan { .. } => tally.passes += 1,
@@ -227,17 +204,18 @@ fn log(notice: &Notice) {
 }
 
 /// What a person should read even while all goes well.
-fn line_of(notice: &Notice) -> Option<String> {
+fn line_of(at: &Partition, notice: &Notice) -> Option<String> {
+    let Partition { provenance, endpoint, .. } = at;
     match notice {
-        Notice::SliceEnded { provenance, window, outcome, reason, .. } => {
+        Notice::SliceEnded { window, outcome, reason, .. } => {
             Some(format!("{provenance}: window {window} ended {outcome}: {reason}"))
         }
-        Notice::CircuitOpened { provenance, endpoint, until, reason } => {
+        Notice::CircuitOpened { until, reason } => {
             Some(format!("{provenance}: {endpoint} does not answer, waiting until {until}: {reason}"))
         }
-        Notice::CircuitClosed { provenance, endpoint } => Some(format!("{provenance}: {endpoint} answers again")),
-        Notice::Healed { provenance, endpoint, action } => Some(format!("{provenance}: {endpoint}: {action}")),
-        Notice::PlanPublished { provenance, warnings, .. } if !warnings.is_empty() => {
+        Notice::CircuitClosed => Some(format!("{provenance}: {endpoint} answers again")),
+        Notice::Healed { action } => Some(format!("{provenance}: {endpoint}: {action}")),
+        Notice::PlanPublished { warnings, .. } if !warnings.is_empty() => {
             Some(format!("{provenance}: {}", warnings.join("; ")))
         }
         _ => None,

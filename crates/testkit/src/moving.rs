@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use patra_core::failpoint::Failpoints;
 use patra_core::id::Id;
+use patra_core::ports::Partition;
 use patra_core::time::Span;
 use patra_engine::notice::{Notice, Notices};
 use patra_engine::settings::Settings;
@@ -70,7 +71,7 @@ impl Tally {
 }
 
 impl Notices for Passes {
-    fn tell(&self, notice: Notice) {
+    fn tell(&self, _at: &Partition, notice: Notice) {
         let mut tally = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match notice {
             Notice::PassBegan { task, pass_no, .. } => {

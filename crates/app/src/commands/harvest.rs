@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use patra_core::id::Id;
-use patra_core::ports::{Gate, Inspect, ListFilter, Noun, Only};
+use patra_core::ports::{Gate, Inspect, ListFilter, Noun, Only, Partition};
 use patra_engine::notice::{Notice, Notices};
 use patra_engine::planner::{Planned, Planner, Trigger};
 use patra_engine::settings::Settings;
@@ -94,6 +94,15 @@ fn durability(durability: Durability) -> patra_store::Durability {
     }
 }
 
+/// The endpoint has no name where the definition chooses it.
+fn asked_of(trigger: &Trigger) -> Partition {
+    Partition {
+        provenance: trigger.provenance.clone(),
+        endpoint: trigger.endpoint.clone().unwrap_or_default(),
+        operation: trigger.operation.code().to_owned(),
+    }
+}
+
 async fn plan(planner: &Planner, progress: &Progress, errand: &Errand) -> Result<Option<Id>, Failure> {
     let source = errand.trigger.provenance.as_str();
     let planned = match &errand.refresh {
@@ -103,7 +112,7 @@ async fn plan(planner: &Planner, progress: &Progress, errand: &Errand) -> Result
     Ok(match planned {
         Planned::Created { plan, window, slices, warnings } => {
             progress.say(&format!("{source}: {slices} slices over {window}"));
-            progress.tell(Notice::PlanPublished { provenance: source.to_owned(), plan, window, slices, warnings });
+            progress.tell(&asked_of(&errand.trigger), Notice::PlanPublished { plan, window, slices, warnings });
             Some(plan)
         }
         Planned::Live { plan } | Planned::Before { plan } => {

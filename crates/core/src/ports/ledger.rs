@@ -15,7 +15,7 @@ use crate::page::Part;
 use crate::plan::coverage::ReadSlice;
 use crate::plan::estimate::Counted;
 use crate::plan::portion::Portion;
-use crate::ports::{BatchCommit, BatchTrace, Budgets, Committed, Healing, OpenBatch};
+use crate::ports::{BatchCommit, BatchTrace, Budgets, Committed, Healing, OpenBatch, Partition};
 use crate::spec::snapshot::{NamespaceScope, Operation, SpecSnapshot};
 use crate::states::TaskState;
 use crate::time::{Span, Timestamp};
@@ -184,14 +184,6 @@ pub enum Published {
     Existing(Id),
     /// The same trigger has published this plan before; it may have ended since.
     Repeated(Id),
-}
-
-/// What claims take turns over.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Partition {
-    pub provenance: String,
-    pub endpoint: String,
-    pub operation: String,
 }
 
 /// Whose tasks are wanted; what is not given does not restrict.

@@ -106,7 +106,7 @@ pub(super) async fn permit(asker: Asker<'_>, ask: &PageAsk) -> Result<Permit, No
     let background = spec.operation == Operation::Backfill;
     let mut wait = door.crowd.enter(&key);
     let line = LineKey { key: key.clone(), background };
-    let mut place = door.enter(line, &partition_of(spec), outside.settings.gate_quantum);
+    let mut place = door.enter(line, &Partition::of(spec), outside.settings.gate_quantum);
     let deadline = outside.clock.now().plus(outside.settings.gate_deadline);
     loop {
         if let Some(bell) = place.bell() {
@@ -141,14 +141,6 @@ pub(super) async fn permit(asker: Asker<'_>, ask: &PageAsk) -> Result<Permit, No
                 return Err(NoPage::Later { at: reset_at, reason: "the budget is empty".into() });
             }
         }
-    }
-}
-
-fn partition_of(spec: &SpecSnapshot) -> Partition {
-    Partition {
-        provenance: spec.provenance.clone(),
-        endpoint: spec.endpoint.clone(),
-        operation: spec.operation.code().to_owned(),
     }
 }
 

@@ -6,7 +6,7 @@ use patra_core::gate::slots::SLOT_LIFE;
 use patra_core::healing::Site;
 use patra_core::page::{Page, PageAsk};
 use patra_core::pass::{asks_too_much, may_be_too_large};
-use patra_core::ports::{Lease, Permit, Signal};
+use patra_core::ports::{Lease, Partition, Permit, Signal};
 use patra_core::spec::errors::{ErrorClass, FetchError, classify};
 use patra_core::spec::snapshot::SpecSnapshot;
 use patra_core::time::{Span, Timestamp};
@@ -80,6 +80,7 @@ pub(crate) struct Asker<'a> {
     pub healer: &'a Healer,
     pub vitals: &'a PartitionVitals,
     pub site: &'a Site,
+    pub partition: &'a Partition,
     pub probe: &'a Probe,
     /// Leases were lost at this page before: the ledger is told when it is asked for.
     pub doubtful: Option<&'a Lease>,
@@ -87,11 +88,11 @@ pub(crate) struct Asker<'a> {
 
 impl<'a> Asker<'a> {
     fn at(self) -> AskedAt<'a> {
-        AskedAt { outside: self.outside, site: self.site, probe: self.probe }
+        AskedAt { outside: self.outside, site: self.site, partition: self.partition, probe: self.probe }
     }
 
-    fn provenance(self) -> String {
-        self.site.provenance.clone()
+    fn tell(self, notice: Notice) {
+        self.outside.notices.tell(self.partition, notice);
     }
 }
 
@@ -133,12 +134,7 @@ pub(crate) async fn fetch(asker: Asker<'_>, ask: &PageAsk) -> Result<Fetched, No
         if delay > outside.settings.park_after {
             return Err(NoPage::Later { at: outside.clock.now().plus(delay), reason: error.to_string() });
         }
-        outside.notices.tell(Notice::Retried {
-            provenance: asker.provenance(),
-            task: patra_core::id::Id::default(),
-            delay,
-            reason: error.to_string(),
-        });
+        asker.tell(Notice::Retried { delay, reason: error.to_string() });
         pause(outside, stop, delay).await?;
     }
 }
@@ -191,7 +187,7 @@ async fn once(asker: Asker<'_>, ask: &PageAsk, tries: &mut Tries) -> Result<Resu
     tries.waited = tries.waited.plus(outside.clock.now().since(asked));
     tries.requests += 1;
     tries.pace = permit.pace;
-    outside.notices.tell(Notice::RequestSent { provenance: asker.provenance() });
+    asker.tell(Notice::RequestSent);
     let asked_at = outside.ledger.database_now();
     let ask = &ask;
     let result = outside.source.fetch(ask).await;
@@ -199,11 +195,15 @@ async fn once(asker: Asker<'_>, ask: &PageAsk, tries: &mut Tries) -> Result<Resu
     let mut signal = signal_of(&result, &ask.spec);
     if let Signal::Throttled { retry_after } = &mut signal {
         tries.throttled += 1;
-        outside.notices.tell(Notice::Throttled { provenance: asker.provenance(), until: *retry_after });
+        asker.tell(Notice::Throttled { until: *retry_after });
         *retry_after = Some(resumes_at(outside, *retry_after));
     }
-    if let Ok(page) = &result {
-        asker.door.hear(&ask.spec, &page.rate, outside.clock.now());
+    match &result {
+        Ok(page) => {
+            asker.tell(Notice::Answered { latency: page.latency });
+            asker.door.hear(&ask.spec, &page.rate, outside.clock.now());
+        }
+        Err(error) => asker.tell(Notice::Failed { level: classify(error, &ask.spec.retry.statuses).level() }),
     }
     outside.gate.feedback(permit, signal).await;
     tries.another_key = asker.keyring.hear(asker, &ask.spec, &result);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use patra_core::healing::{Circuit, CircuitEvent, CircuitState, RetryBudget, Site, Thresholds, tells_outage};
-use patra_core::ports::LedgerError;
+use patra_core::ports::{LedgerError, Partition};
 use patra_core::spec::errors::{ErrorClass, FetchError};
 use patra_core::time::{Span, Timestamp};
 
@@ -78,6 +78,7 @@ impl Change {
 pub(crate) struct AskedAt<'a> {
     pub outside: &'a Outside,
     pub site: &'a Site,
+    pub partition: &'a Partition,
     pub probe: &'a Probe,
 }
 
@@ -124,9 +125,9 @@ impl Healer {
         }
         let Some(held) = at.probe.take() else { return };
         if self.change(at, held, CircuitEvent::Answered).await.is_ours() {
-            let Site { provenance, endpoint } = at.site.clone();
+            let Site { provenance, endpoint } = at.site;
             tracing::info!("{provenance}/{endpoint} answers again, its circuit is closed");
-            at.outside.notices.tell(Notice::CircuitClosed { provenance, endpoint });
+            at.outside.notices.tell(at.partition, Notice::CircuitClosed);
         }
     }
 
@@ -164,11 +165,11 @@ impl Healer {
         let until = at.outside.ledger.database_now().plus(least).plus(Span::from_micros(spread as i64));
         let change = self.change(at, seen, CircuitEvent::Tripped { until }).await;
         if change.is_ours() {
-            let Site { provenance, endpoint } = at.site.clone();
+            let Site { provenance, endpoint } = at.site;
             tracing::warn!(
                 "{provenance}/{endpoint} failed {in_a_row} times in a row, nobody asks it before {until}: {error}"
             );
-            at.outside.notices.tell(Notice::CircuitOpened { provenance, endpoint, until, reason: error.to_string() });
+            at.outside.notices.tell(at.partition, Notice::CircuitOpened { until, reason: error.to_string() });
         }
         change
     }

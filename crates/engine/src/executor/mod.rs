@@ -171,9 +171,10 @@ impl Executor {
             Err(error) => return Err(error),
         };
         let Some(leased) = leased else { return Ok(false) };
-        let partition = partition_of(&leased);
-        self.run(leased).await;
-        self.count(&partition, -1);
+        let at = Partition::of_task(&leased.task);
+        self.run(&at, leased).await;
+        self.count(&at, -1);
+        self.outside.notices.tell(&at, Notice::TaskLeft);
         Ok(true)
     }
 
@@ -190,7 +191,7 @@ impl Executor {
         };
         let leased = self.outside.ledger.acquire_tasks(&claim).await?.into_iter().next();
         if let Some(leased) = &leased {
-            self.count(&partition_of(leased), 1);
+            self.count(&Partition::of_task(&leased.task), 1);
         }
         Ok(leased)
     }
@@ -245,31 +246,26 @@ impl Executor {
         }
     }
 
-    async fn run(&self, leased: Leased) {
+    async fn run(&self, at: &Partition, leased: Leased) {
         let owned = leased.task.clone();
-        let (provenance, task) = (owned.provenance.clone(), owned.id);
-        self.outside.notices.tell(Notice::TaskAcquired {
-            provenance: provenance.clone(),
-            task,
-            window: leased.task.window,
-            attempt: leased.task.attempt_no,
-        });
+        let (task, window, attempt) = (owned.id, owned.window, owned.attempt_no);
+        self.outside.notices.tell(at, Notice::TaskAcquired { task, window, attempt });
         let lease = leased.lease.clone();
         match self.read(leased).await {
             Ok(()) => {}
             Err(Halt::Ledger(LedgerError::LeaseLost { .. })) => {
-                self.outside.notices.tell(Notice::LeaseLost { provenance, task });
+                self.outside.notices.tell(at, Notice::LeaseLost { task });
             }
             Err(Halt::Ledger(error)) => {
                 tracing::warn!(task.id = %task, "task {task} stopped: {error}");
-                outcome::give_back_after_error(&self.outside, &lease, &owned, &error).await;
+                outcome::give_back_after_error(&self.outside, &lease, &owned, at, &error).await;
                 if matches!(error, LedgerError::Unavailable { .. }) {
                     // A claim may find the space that a page does not: the next one would ask its source in vain too.
                     self.idle(Span::SECOND).await;
                 }
             }
-            Err(Halt::Shutdown) => outcome::give_back_on_shutdown(&self.outside, &lease, &provenance).await,
-            Err(Halt::Stopped) => outcome::give_back_stopped(&self.outside, &lease, &provenance).await,
+            Err(Halt::Shutdown) => outcome::give_back_on_shutdown(&self.outside, &lease, at).await,
+            Err(Halt::Stopped) => outcome::give_back_stopped(&self.outside, &lease, at).await,
         }
     }
 
@@ -336,13 +332,5 @@ impl Executor {
         }
         plans.insert(id, plan.clone());
         Ok(plan)
-    }
-}
-
-fn partition_of(leased: &Leased) -> Partition {
-    Partition {
-        provenance: leased.task.provenance.clone(),
-        endpoint: leased.task.endpoint.clone(),
-        operation: leased.task.operation.code().to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use patra_core::plan::build::{self, Child};
 use patra_core::plan::split::{self, Cut};
 use patra_core::planted::{Defect, planted};
 use patra_core::ports::{
-    BatchCommit, CutAtPrefix, Lease, LedgerError, NewSlice, ProvenSlice, Release, SliceOutcome, Split, Task,
+    BatchCommit, CutAtPrefix, Lease, LedgerError, NewSlice, Partition, ProvenSlice, Release, SliceOutcome, Split, Task,
 };
 use patra_core::spec::errors::{ErrorClass, FetchError};
 use patra_core::time::{Span, Timestamp};
@@ -93,7 +93,7 @@ impl Reading<'_> {
             self.fail("OUTAGE", given.reason).await?;
             return Ok(Step::Done);
         }
-        release(self.outside, &self.lease, &self.task.provenance, given).await?;
+        release(self.outside, &self.lease, &self.at, given).await?;
         Ok(Step::Done)
     }
 
@@ -179,8 +179,7 @@ impl Reading<'_> {
         let proven = cut.proven.map(|(window, prefix)| self.proven_slice(window, prefix));
         let split = Split { reason: reason.clone(), proven, children: self.slices(&cut.children) };
         self.outside.ledger.split_slice(&self.lease, split).await?;
-        let (provenance, task) = (self.task.provenance.clone(), self.task.id);
-        self.outside.notices.tell(Notice::SliceSplit { provenance, task, children: count, reason });
+        self.tell(Notice::SliceSplit { task: self.task.id, children: count, reason });
         Ok(Step::Done)
     }
 
@@ -217,8 +216,7 @@ impl Reading<'_> {
             }),
         };
         let finished = self.outside.ledger.finish_slice(&self.lease, outcome).await?;
-        self.outside.notices.tell(Notice::SliceSucceeded {
-            provenance: self.task.provenance.clone(),
+        self.tell(Notice::SliceSucceeded {
             task: self.task.id,
             window: self.task.window,
             watermark: finished.moved.map(|(_, to)| to),
@@ -253,7 +251,7 @@ impl Reading<'_> {
         self.end(self.failed(class, &reason, true), class, reason.clone()).await?;
         let (provenance, endpoint) = (&self.plan.spec.provenance, &self.plan.spec.endpoint);
         tracing::error!("{provenance}/{endpoint} is stopped until `patra source resume {provenance}`: {reason}");
-        self.outside.notices.tell(Notice::SourceStopped { provenance: provenance.clone(), reason });
+        self.tell(Notice::SourceStopped { reason });
         Ok(Step::Done)
     }
 
@@ -264,8 +262,7 @@ impl Reading<'_> {
 
     async fn end(&mut self, outcome: SliceOutcome, name: &str, reason: String) -> Result<(), Halt> {
         self.outside.ledger.finish_slice(&self.lease, outcome).await?;
-        self.outside.notices.tell(Notice::SliceEnded {
-            provenance: self.task.provenance.clone(),
+        self.tell(Notice::SliceEnded {
             task: self.task.id,
             window: self.task.window,
             outcome: name.to_owned(),
@@ -308,10 +305,10 @@ impl Reading<'_> {
     }
 }
 
-async fn release(outside: &Outside, lease: &Lease, provenance: &str, release: Release) -> Result<(), LedgerError> {
+async fn release(outside: &Outside, lease: &Lease, at: &Partition, release: Release) -> Result<(), LedgerError> {
     let (due_at, reason) = (release.due_at, release.reason.clone());
     outside.ledger.release(lease, release).await?;
-    outside.notices.tell(Notice::TaskReleased { provenance: provenance.to_owned(), task: lease.task, due_at, reason });
+    outside.notices.tell(at, Notice::TaskReleased { task: lease.task, due_at, reason });
     Ok(())
 }
 
@@ -319,7 +316,13 @@ async fn release(outside: &Outside, lease: &Lease, provenance: &str, release: Re
 ///
 /// A database that is away is waited for. One that refuses what we write would refuse it again: that counts, and
 /// after a few times the slice fails instead of coming back for ever.
-pub(super) async fn give_back_after_error(outside: &Outside, lease: &Lease, task: &Task, error: &LedgerError) {
+pub(super) async fn give_back_after_error(
+    outside: &Outside,
+    lease: &Lease,
+    task: &Task,
+    at: &Partition,
+    error: &LedgerError,
+) {
     let failed = !matches!(error, LedgerError::Unavailable { .. } | LedgerError::Struck(_));
     let given_back = if failed && task.failure_count + 1 >= outside.settings.failures_max {
         let outcome = SliceOutcome::Failed {
@@ -332,7 +335,7 @@ pub(super) async fn give_back_after_error(outside: &Outside, lease: &Lease, task
     } else {
         let due_at = outside.ledger.database_now().plus(Span::SECOND);
         let given = Release { due_at, reason: error.to_string(), failed, circuit_open: false };
-        release(outside, lease, &task.provenance, given).await
+        release(outside, lease, at, given).await
     };
     if let Err(second) = given_back {
         tracing::warn!(task.id = %lease.task, "task {} was not given back, its lease runs out: {second}", lease.task);
@@ -340,19 +343,19 @@ pub(super) async fn give_back_after_error(outside: &Outside, lease: &Lease, task
 }
 
 /// SIGTERM gives the lease back at once and spends no attempt (INV-55).
-pub(super) async fn give_back_on_shutdown(outside: &Outside, lease: &Lease, provenance: &str) {
+pub(super) async fn give_back_on_shutdown(outside: &Outside, lease: &Lease, at: &Partition) {
     let due_at = outside.ledger.database_now();
     let given = Release { due_at, reason: "SHUTDOWN".into(), failed: false, circuit_open: false };
-    if outside.failpoints.hit("shutdown.begin").is_ok() && release(outside, lease, provenance, given).await.is_err() {
+    if outside.failpoints.hit("shutdown.begin").is_ok() && release(outside, lease, at, given).await.is_err() {
         tracing::warn!(task.id = %lease.task, "task {} was not given back, its lease runs out", lease.task);
     }
 }
 
 /// The source was stopped: the task waits for the one who lets it go on, and keeps its attempts.
-pub(super) async fn give_back_stopped(outside: &Outside, lease: &Lease, provenance: &str) {
+pub(super) async fn give_back_stopped(outside: &Outside, lease: &Lease, at: &Partition) {
     let due_at = outside.ledger.database_now();
     let given = Release { due_at, reason: "STOPPED".into(), failed: false, circuit_open: false };
-    if release(outside, lease, provenance, given).await.is_err() {
+    if release(outside, lease, at, given).await.is_err() {
         tracing::warn!(task.id = %lease.task, "task {} was not given back, its lease runs out", lease.task);
     }
 }

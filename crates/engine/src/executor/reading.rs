@@ -8,7 +8,7 @@ use patra_core::healing::{Site, Strain, Vital};
 use patra_core::page::{Page, PageAsk, PageStep, Position};
 use patra_core::pass::{Accepted, Pass, Place};
 use patra_core::pointer::Pointers;
-use patra_core::ports::{BatchCommit, Lease, Leased, LedgerError, NewPass, OpenBatch, PlanView, Task};
+use patra_core::ports::{BatchCommit, Lease, Leased, LedgerError, NewPass, OpenBatch, Partition, PlanView, Task};
 use patra_core::spec::expression::RecordFilter;
 use patra_core::spec::hashes;
 use patra_core::spec::snapshot::{Operation, PagingKind, SpecSnapshot};
@@ -28,6 +28,7 @@ pub(crate) struct Reading<'a> {
     pub(super) stop: &'a CancellationToken,
     pub(super) desk: &'a Desk,
     site: Site,
+    pub(super) at: Partition,
     probe: Probe,
     pub(super) plan: Arc<PlanView>,
     pub(super) lease: Lease,
@@ -103,6 +104,7 @@ impl<'a> Reading<'a> {
             stop,
             desk,
             site: Site::of(&plan.spec),
+            at: Partition::of(&plan.spec),
             probe: Probe::new(leased.probe),
             mapping_hash: hashes::mapping_hash(&plan.spec),
             filter,
@@ -125,6 +127,10 @@ impl<'a> Reading<'a> {
             strain: Strain::default(),
             progress: Arc::default(),
         })
+    }
+
+    pub(super) fn tell(&self, notice: Notice) {
+        self.outside.notices.tell(&self.at, notice);
     }
 
     pub fn site(&self) -> &Site {
@@ -227,6 +233,7 @@ impl<'a> Reading<'a> {
             healer: &self.desk.healer,
             vitals: &self.desk.vitals,
             site: &self.site,
+            partition: &self.at,
             probe: &self.probe,
             doubtful: None,
         }
@@ -332,12 +339,13 @@ impl<'a> Reading<'a> {
     async fn committed(&self, commit: BatchCommit) -> Result<(), LedgerError> {
         let (batch, total) = (commit.batch.id, commit.total);
         let bytes = commit.stats.get("bytesIn").and_then(serde_json::Value::as_u64).unwrap_or(0);
+        let latency =
+            commit.stats.get("latencyMs").and_then(serde_json::Value::as_i64).map_or(Span::ZERO, Span::from_millis);
         let begun = self.outside.clock.now();
         let counts = self.outside.ledger.commit_batch(&self.lease, commit).await?.counts;
         let took = self.outside.clock.now().since(begun);
         self.desk.vitals.note(self.outside, &self.plan.spec, Vital::Committed { took }).await;
-        let (provenance, task) = (self.task.provenance.clone(), self.task.id);
-        self.outside.notices.tell(Notice::BatchCommitted { provenance, task, batch, counts, total, bytes });
+        self.tell(Notice::BatchCommitted { task: self.task.id, batch, counts, total, bytes, took: latency.plus(took) });
         Ok(())
     }
 
@@ -355,12 +363,7 @@ impl<'a> Reading<'a> {
         let pass = NewPass { abandoned: self.batch.id, first: batch.clone(), reason: reason.clone() };
         self.outside.ledger.begin_pass(&self.lease, pass).await?;
         self.pass.turn_page_over();
-        self.outside.notices.tell(Notice::PassBegan {
-            provenance: self.task.provenance.clone(),
-            task: self.task.id,
-            pass_no: batch.pass_no,
-            reason,
-        });
+        self.tell(Notice::PassBegan { task: self.task.id, pass_no: batch.pass_no, reason });
         self.batch = batch;
         self.place = Some(first);
         self.page_size = self.desk.vitals.page_size(&self.plan.spec);

@@ -21,7 +21,7 @@ impl PartitionVitals {
         let (now, settings) = (outside.clock.now(), &outside.settings);
         let actions = {
             let mut all = self.all();
-            let health = all.entry(partition_of(spec)).or_default();
+            let health = all.entry(Partition::of(spec)).or_default();
             health.note(now, vital);
             health.judge(now, &settings.thresholds, settings.partition_max)
         };
@@ -31,7 +31,7 @@ impl PartitionVitals {
     }
 
     pub fn course(&self, spec: &SpecSnapshot) -> Course {
-        self.all().get(&partition_of(spec)).map_or(Course::USUAL, Health::course)
+        self.all().get(&Partition::of(spec)).map_or(Course::USUAL, Health::course)
     }
 
     /// How many of a partition are to run, where it is fewer than usual.
@@ -60,7 +60,8 @@ impl PartitionVitals {
 }
 
 async fn act(outside: &Outside, spec: &SpecSnapshot, action: Action) {
-    let Site { provenance, endpoint } = Site::of(spec);
+    let at = Partition::of(spec);
+    let Partition { provenance, endpoint, .. } = &at;
     tracing::warn!("{provenance}/{endpoint}: {action}");
     if let Action::PlanningHeld { until, reason } = &action {
         // By this process's clock so far; the hold is the database's.
@@ -70,7 +71,7 @@ async fn act(outside: &Outside, spec: &SpecSnapshot, action: Action) {
             tracing::warn!("planning of {provenance}/{endpoint} was not held: {error}");
         }
     }
-    outside.notices.tell(Notice::Healed { provenance, endpoint, action });
+    outside.notices.tell(&at, Notice::Healed { action });
 }
 
 /// What an answer says about the health of its partition.
@@ -83,13 +84,5 @@ pub(crate) fn vital_of(result: &Result<Page, FetchError>, spec: &SpecSnapshot) -
         ErrorClass::Throttled { .. } => Some(Vital::Throttled),
         class if tells_outage(error, class) => Some(Vital::Failed),
         _ => None,
-    }
-}
-
-fn partition_of(spec: &SpecSnapshot) -> Partition {
-    Partition {
-        provenance: spec.provenance.clone(),
-        endpoint: spec.endpoint.clone(),
-        operation: spec.operation.code().to_owned(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use patra_core::failpoint::Failpoints;
-use patra_core::ports::{Clock, Inspect, ListFilter, Noun};
+use patra_core::ports::{Clock, Inspect, ListFilter, Noun, Partition};
 use patra_core::time::Span;
 use patra_engine::notice::{Notice, Notices};
 use patra_sim::vtime::{Scheduler, Turn};
@@ -34,7 +34,7 @@ impl Heard {
 }
 
 impl Notices for Heard {
-    fn tell(&self, notice: Notice) {
+    fn tell(&self, _at: &Partition, notice: Notice) {
         let kind = match notice {
             Notice::Retried { .. } => "retried",
             Notice::TaskReleased { .. } => "released",

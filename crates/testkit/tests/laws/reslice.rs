@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use patra_core::failpoint::Failpoints;
 use patra_core::healing::Thresholds;
-use patra_core::ports::{Inspect, ListFilter, Noun};
+use patra_core::ports::{Inspect, ListFilter, Noun, Partition};
 use patra_core::time::Span;
 use patra_engine::notice::{Notice, Notices};
 use patra_engine::settings::Settings;
@@ -17,7 +17,7 @@ use patra_testkit::{simulation::HISTORY, template};
 struct Cuts(Mutex<Vec<String>>);
 
 impl Notices for Cuts {
-    fn tell(&self, notice: Notice) {
+    fn tell(&self, _at: &Partition, notice: Notice) {
         if let Notice::SliceSplit { reason, .. } = notice {
             self.0.lock().unwrap().push(reason);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use patra_core::failpoint::{Crashed, Failpoints};
 use patra_core::id::Id;
-use patra_core::ports::{Inspect, Intervention, Ledger, ListFilter, Noun, Operate};
+use patra_core::ports::{Inspect, Intervention, Ledger, ListFilter, Noun, Operate, Partition};
 use patra_core::time::Span;
 use patra_engine::notice::{Notice, Notices};
 use patra_engine::settings::Settings;
@@ -33,7 +33,7 @@ struct Met {
 }
 
 impl Notices for Met {
-    fn tell(&self, notice: Notice) {
+    fn tell(&self, _at: &Partition, notice: Notice) {
         match notice {
             Notice::SliceSplit { .. } => self.splits.fetch_add(1, Ordering::Relaxed),
             Notice::LeaseLost { .. } => self.lost.fetch_add(1, Ordering::Relaxed),

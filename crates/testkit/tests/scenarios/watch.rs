@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use patra_core::ports::Partition;
 use patra_engine::notice::{Notice, Notices};
 
 /// Every notice of a run, in order.
@@ -9,7 +10,7 @@ use patra_engine::notice::{Notice, Notices};
 pub struct Watch(Mutex<Vec<Notice>>);
 
 impl Notices for Watch {
-    fn tell(&self, notice: Notice) {
+    fn tell(&self, _at: &Partition, notice: Notice) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(notice);
     }
 }

@@ -12,13 +12,14 @@ use patra_core::failpoint::Failpoints;
 use patra_core::id::Id;
 use patra_core::ports::{Claim, Clock, Leased, Ledger};
 use patra_core::time::Span;
+use patra_engine::notice::Silent;
 use patra_sim::Source;
 use patra_store::{Options, Store};
 use patra_testkit::lab::{Lab, LabPlan};
 use serde_json::{Value, json};
 
 use super::filling;
-use super::ledger::{Silent, page_after};
+use super::ledger::page_after;
 use crate::proofs::ClaimArgs;
 use crate::servers::{self, Kind, Server, install_missing};
 

@@ -11,7 +11,7 @@ use patra_core::id::Id;
 use patra_core::ports::{BatchCommit, Claim, Clock, Leased, Ledger, OpenBatch};
 use patra_core::record::{NewRecord, VersionKey};
 use patra_core::time::{Span, Timestamp};
-use patra_engine::notice::{Notice, Notices};
+use patra_engine::notice::Silent;
 use patra_sim::Source;
 use patra_store::{Options, Store};
 use patra_testkit::lab::{Lab, LabPlan};
@@ -65,12 +65,6 @@ struct Bench {
     store: Arc<Store>,
     leased: Leased,
     open: OpenBatch,
-}
-
-pub struct Silent;
-
-impl Notices for Silent {
-    fn tell(&self, _: Notice) {}
 }
 
 impl Bench {
