@@ -5,6 +5,7 @@
 
 mod failover;
 mod gates;
+mod mail;
 mod nats;
 mod relay;
 mod support;
