@@ -8,6 +8,7 @@ mod counting;
 mod failure;
 mod gate;
 mod memory;
+mod metrics;
 mod opening;
 mod orders;
 mod place;

@@ -12,6 +12,8 @@ pub struct PlannerArgs {
     pub plan: PlanArgs,
     #[command(flatten)]
     pub healing: HealingArgs,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -33,6 +35,8 @@ pub struct ExecutorArgs {
     /// A threshold of self-healing (`circuit_failures=5`), see docs/operations.md; repeatable
     #[arg(long = "threshold", value_name = "NAME=VALUE", value_parser = key_value)]
     pub thresholds: Vec<(String, String)>,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -64,6 +68,15 @@ pub struct ServeAllArgs {
     pub healing: HealingArgs,
     #[command(flatten)]
     pub target: crate::commands::relay::TargetArgs,
+    #[command(flatten)]
+    pub metrics: MetricsArgs,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct MetricsArgs {
+    /// Serve `/metrics` for Prometheus and `/healthz` here, on this machine alone (`127.0.0.1:9464`)
+    #[arg(long, env = "PATRA_METRICS", value_name = "ADDRESS:PORT")]
+    pub metrics: Option<std::net::SocketAddr>,
 }
 
 /// When healers act and alarms are raised, and where these are told.
@@ -73,6 +86,21 @@ pub struct HealingArgs {
     #[arg(long = "threshold", value_name = "NAME=VALUE", value_parser = key_value)]
     pub thresholds: Vec<(String, String)>,
     /// Post each alarm here when it is raised and when it is over, signed with the secret in `PATRA_WEBHOOK_SECRET`
-    #[arg(long, env = "PATRA_ALARM_WEBHOOK", hide_env_values = true, value_name = "URL")]
+    #[arg(
+        long,
+        env = "PATRA_ALARM_WEBHOOK",
+        hide_env_values = true,
+        value_name = "URL",
+        conflicts_with = "alarm_mail"
+    )]
     pub alarm_webhook: Option<String>,
+    /// Mail each alarm through this server when it is raised and when it is over (`smtps://USER:PASSWORD@HOST`)
+    #[arg(long, env = "PATRA_ALARM_MAIL", hide_env_values = true, value_name = "URL", requires = "alarm_mail_to")]
+    pub alarm_mail: Option<SecretString>,
+    /// Whom alarms are mailed to; repeatable
+    #[arg(long, value_name = "ADDRESS", requires = "alarm_mail")]
+    pub alarm_mail_to: Vec<String>,
+    /// Who they are from [default: the first they are mailed to]
+    #[arg(long, value_name = "ADDRESS", requires = "alarm_mail")]
+    pub alarm_mail_from: Option<String>,
 }

@@ -30,6 +30,7 @@ const PLANS_LOOKED_AT: u32 = 100;
 pub const BUILT_IN: &str = "built-in";
 
 /// An open database with everything around it; `opening.rs` has the ways to open one.
+#[derive(Clone)]
 pub struct Desk {
     pub store: Arc<Store>,
     /// The store, or what remembers its answers for a while.

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use patra_core::healing::Thresholds;
-use patra_core::ports::{LedgerError, Only, Schedules};
+use patra_core::ports::{Clock, LedgerError, Only, Publisher, Schedules};
 use patra_core::time::Span;
 use patra_engine::dispatcher::Dispatcher;
+use patra_engine::notice::Both;
 use patra_engine::planner::{PlanError, Planned, Planner};
 use patra_engine::settings::Settings;
 use patra_engine::slot::SlotKeeper;
 use patra_engine::timekeeper::Timekeeper;
 use patra_engine::watch::Watch;
+use patra_remote::{MailPublisher, MailSettings};
 use patra_source::install_crypto;
 use tokio_util::sync::CancellationToken;
 
@@ -22,22 +24,28 @@ use crate::commands::relay::{TargetArgs, relay, webhook};
 use crate::commands::schedule::trigger_of;
 use crate::failure::{Exit, Failure};
 use crate::gate;
+use crate::metrics::{self, Metrics};
 use crate::progress::Progress;
-use crate::role_args::{ExecutorArgs, HealingArgs, PlanArgs, PlannerArgs, ServeAllArgs, WorkArgs};
+use crate::role_args::{ExecutorArgs, HealingArgs, MetricsArgs, PlanArgs, PlannerArgs, ServeAllArgs, WorkArgs};
 use crate::wiring::Desk;
 use crate::working::{default_workers, executor, run_workers, settings, stop_on_signals};
 
 pub async fn run_executor(global: &Global, args: &ExecutorArgs) -> Result<(), Failure> {
     let thresholds = thresholds(&args.thresholds)?;
     let role = Role::start(global, args.work.workers).await?;
-    role.work(&args.work, thresholds).await?;
+    tokio::try_join!(role.work(&args.work, thresholds), role.figures(&args.metrics))?;
     role.end().await
 }
 
 pub async fn run_planner(global: &Global, args: &PlannerArgs) -> Result<(), Failure> {
     let watch = WatchArgs::of(&args.healing, &args.plan)?;
     let role = Role::start(global, None).await?;
-    tokio::try_join!(role.plan(&args.plan, &watch.thresholds), role.keep_slot(), role.watch(&watch))?;
+    tokio::try_join!(
+        role.plan(&args.plan, &watch.thresholds),
+        role.keep_slot(),
+        role.watch(&watch),
+        role.figures(&args.metrics)
+    )?;
     role.end().await
 }
 
@@ -49,7 +57,8 @@ pub async fn run_all(global: &Global, args: &ServeAllArgs) -> Result<(), Failure
         role.plan(&args.planner, &watch.thresholds),
         role.work(&args.executor, watch.thresholds),
         role.relay(&args.target),
-        role.watch(&watch)
+        role.watch(&watch),
+        role.figures(&args.metrics)
     )?;
     role.end().await
 }
@@ -60,7 +69,7 @@ const TICK: Span = Span::from_seconds(2);
 /// What the watch needs to know.
 struct WatchArgs {
     thresholds: Thresholds,
-    webhook: Option<String>,
+    healing: HealingArgs,
 }
 
 impl WatchArgs {
@@ -68,8 +77,20 @@ impl WatchArgs {
     fn of(healing: &HealingArgs, plan: &PlanArgs) -> Result<WatchArgs, Failure> {
         let mut thresholds = thresholds(&healing.thresholds)?;
         thresholds.stall_after = thresholds.stall_after.max(plan.every.times(3));
-        Ok(WatchArgs { thresholds, webhook: healing.alarm_webhook.clone() })
+        Ok(WatchArgs { thresholds, healing: healing.clone() })
     }
+}
+
+/// Where alarms are told beside the log.
+fn alarm_publisher(healing: &HealingArgs, clock: &Arc<dyn Clock>) -> Result<Option<Arc<dyn Publisher>>, Failure> {
+    if let Some(url) = &healing.alarm_webhook {
+        return webhook("--alarm-webhook", url, clock.clone()).map(Some);
+    }
+    let Some(server) = healing.alarm_mail.clone() else { return Ok(None) };
+    let to = healing.alarm_mail_to.clone();
+    let from = healing.alarm_mail_from.clone().or_else(|| to.first().cloned()).unwrap_or_default();
+    let mail = MailPublisher::new(&MailSettings { server, from, to });
+    Ok(Some(Arc::new(mail.map_err(|error| Failure::new(Exit::Usage, format!("--alarm-mail: {error}")))?)))
 }
 
 pub fn thresholds(set: &[(String, String)]) -> Result<Thresholds, Failure> {
@@ -84,6 +105,7 @@ pub fn thresholds(set: &[(String, String)]) -> Result<Thresholds, Failure> {
 struct Role {
     desk: Desk,
     progress: Arc<Progress>,
+    metrics: Arc<Metrics>,
     stop: CancellationToken,
 }
 
@@ -92,7 +114,8 @@ impl Role {
         install_crypto();
         let desk = Desk::open_role(global.database(), workers.unwrap_or_else(default_workers)).await?;
         let progress = Arc::new(Progress::new(global.quiet || global.json, desk.clock.clone()));
-        Ok(Role { desk, progress, stop: stop_on_signals(global.quiet) })
+        let metrics = Arc::new(Metrics::new(desk.clock.clone()));
+        Ok(Role { desk, progress, metrics, stop: stop_on_signals(global.quiet) })
     }
 
     /// Works on whatever is queued. A worker that cannot go on ends the others too.
@@ -102,7 +125,8 @@ impl Role {
         let settings = Settings { thresholds, dispatch_every: None, ..usual };
         let gate = gate::shared(&self.desk, args.redis.as_ref())?;
         let only = Only { provenance: args.only.clone(), operation: None };
-        let executor = executor(&self.desk, self.progress.clone(), settings, only, &self.stop, gate);
+        let notices = Arc::new(Both(self.progress.clone(), self.metrics.clone()));
+        let executor = executor(&self.desk, notices, settings, only, &self.stop, gate);
         self.progress.say(&format!("executing with {workers} workers"));
         run_workers(workers, |name| {
             let (executor, stop) = (executor.clone(), self.stop.clone());
@@ -254,13 +278,17 @@ impl Role {
 
     /// Looks for alarms.
     async fn watch(&self, args: &WatchArgs) -> Result<(), Failure> {
-        let tell = match &args.webhook {
-            Some(url) => Some(webhook("--alarm-webhook", url, self.desk.clock.clone())?),
-            None => None,
-        };
+        let tell = alarm_publisher(&args.healing, &self.desk.clock)?;
         let (alarms, clock) = (self.desk.store.clone(), self.desk.clock.clone());
         Watch { alarms, clock, thresholds: args.thresholds, tell }.run(&self.stop).await;
         Ok(())
+    }
+
+    /// Serves metrics if it was said where.
+    async fn figures(&self, args: &MetricsArgs) -> Result<(), Failure> {
+        let Some(address) = args.metrics else { return Ok(()) };
+        let say = |line: &str| self.progress.say(line);
+        metrics::serve(address, self.desk.clone(), self.metrics.clone(), self.stop.clone(), say).await
     }
 
     /// Tells changes if it was said where to.

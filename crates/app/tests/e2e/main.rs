@@ -8,6 +8,7 @@ mod export;
 mod harvest;
 mod healing;
 mod ledger;
+mod metrics;
 mod migrate;
 mod mistakes;
 mod operations;
