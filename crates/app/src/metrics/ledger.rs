@@ -1,9 +1,11 @@
 //! Figures that the ledger holds, looked up when somebody asks for them: queues, lags, budgets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
 
 use patra_core::healing::Facts;
-use patra_core::ports::{Alarms, Inspect, ListFilter, Noun, Shown};
+use patra_core::id::Id;
+use patra_core::ports::{Alarms, Inspect, Ledger, ListFilter, Noun, Shown};
 use patra_core::time::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
@@ -19,6 +21,8 @@ use crate::wiring::Desk;
 const QUEUED_MAX: u32 = 100_000;
 /// As many as one look may have.
 const CURSORS_MAX: u32 = 1_000;
+/// Plans whose lag is remembered.
+const PLANS_MAX: usize = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
 struct Lag {
@@ -38,7 +42,11 @@ pub struct LedgerGauges {
     up: Gauge,
     queued: Family<At, Gauge>,
     lag: Family<Lag, Gauge>,
+    expected: Family<Lag, Gauge>,
     budget: Family<Left, Gauge>,
+    budget_limit: Family<Left, Gauge>,
+    /// Seconds that a watermark stays behind by the spec of its plan: plans are read once.
+    plans: Mutex<HashMap<Id, i64>>,
     alarms: Gauge,
 }
 
@@ -48,7 +56,15 @@ impl LedgerGauges {
             up: told(registry, "database_up", "1 when the ledger answered this look", Gauge::default()),
             queued: told(registry, "tasks_queued", "Tasks that wait, counted up to 100,000", Family::default()),
             lag: told(registry, "cursor_lag_seconds", "Age of the watermark; the oldest of a scope", Family::default()),
+            expected: told(
+                registry,
+                "cursor_expected_lag_seconds",
+                "What its source needs to settle",
+                Family::default(),
+            ),
             budget: told(registry, "budget_remaining", "Requests left until the reset", Family::default()),
+            budget_limit: told(registry, "budget_limit", "Requests from one reset to the next", Family::default()),
+            plans: Mutex::default(),
             alarms: told(registry, "alarms_open", "Alarms that are on", Gauge::default()),
         }
     }
@@ -57,7 +73,9 @@ impl LedgerGauges {
     pub async fn look(&self, desk: &Desk) {
         self.queued.clear();
         self.lag.clear();
+        self.expected.clear();
         self.budget.clear();
+        self.budget_limit.clear();
         let looked = self.look_at(desk).await;
         self.up.set(looked.is_ok().into());
         if let Err(away) = looked {
@@ -71,23 +89,47 @@ impl LedgerGauges {
             self.queued.get_or_create(&At::of(&stock.partition)).set(stock.queued.cast_signed());
         }
         let all = ListFilter { limit: CURSORS_MAX, ..ListFilter::default() };
-        for (lag, seconds) in lags(&desk.store.list(Noun::Cursor, &all).await?, facts.now) {
+        for (lag, (seconds, plan)) in lags(&desk.store.list(Noun::Cursor, &all).await?, facts.now) {
             self.lag.get_or_create(&lag).set(seconds);
+            if let Some(plan) = plan {
+                let expected = self.expected_lag(desk, plan).await?;
+                self.expected.get_or_create(&lag).set(expected);
+            }
         }
         for row in open_budgets(desk).await? {
             let (limit, used) = (number(&row, "limit_count"), number(&row, "used_count"));
             let left = Left { source: text(&row, "rate_key"), window: text(&row, "window_code") };
             self.budget.get_or_create(&left).set((limit - used).max(0));
+            self.budget_limit.get_or_create(&left).set(limit);
         }
         let open = ListFilter { status: Some("OPEN".into()), ..all };
         self.alarms.set(desk.store.list(Noun::Alarm, &open).await?.len().try_into().unwrap_or(i64::MAX));
         Ok(())
     }
+
+    /// A window is asked for when it is over by the lag of its source, and its edges are whole minutes, hours or days.
+    async fn expected_lag(&self, desk: &Desk, plan: Id) -> Result<i64, Failure> {
+        if let Some(known) = self.plans().get(&plan) {
+            return Ok(*known);
+        }
+        let spec = desk.store.plan(plan).await?.spec;
+        let seconds = spec.window.safety_lag.plus(spec.window.align.span()).micros() / 1_000_000;
+        let mut plans = self.plans();
+        if plans.len() >= PLANS_MAX {
+            plans.clear();
+        }
+        plans.insert(plan, seconds);
+        Ok(seconds)
+    }
+
+    fn plans(&self) -> std::sync::MutexGuard<'_, HashMap<Id, i64>> {
+        self.plans.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The oldest watermark of each scope: a namespace is named by a hash, and hashes are no labels.
-fn lags(cursors: &[Shown], now: Timestamp) -> BTreeMap<Lag, i64> {
-    let mut lags: BTreeMap<Lag, i64> = BTreeMap::new();
+fn lags(cursors: &[Shown], now: Timestamp) -> BTreeMap<Lag, (i64, Option<Id>)> {
+    let mut lags: BTreeMap<Lag, (i64, Option<Id>)> = BTreeMap::new();
     for row in cursors {
         let Ok(instant) = text(row, "normalized_instant").parse::<Timestamp>() else { continue };
         let lag = Lag {
@@ -97,7 +139,8 @@ fn lags(cursors: &[Shown], now: Timestamp) -> BTreeMap<Lag, i64> {
             ns: text(row, "namespace_scope_code"),
         };
         let seconds = now.since(instant).micros() / 1_000_000;
-        lags.entry(lag).and_modify(|oldest| *oldest = seconds.max(*oldest)).or_insert(seconds);
+        let this = (seconds, text(row, "plan_id").parse().ok().map(Id));
+        lags.entry(lag).and_modify(|oldest| *oldest = this.max(*oldest)).or_insert(this);
     }
     lags
 }

@@ -86,6 +86,8 @@ fn every_figure_is_there_and_moves() {
         "patra_ingest_errors_total{level=\"L1\",source=\"datacite\"",
         &format!("patra_ingest_executor_concurrency{at}}}"),
         &format!("patra_ingest_qps_effective{at}}}"),
+        "patra_ingest_budget_limit{source=\"datacite\",window=\"DAY\"} ",
+        &format!("patra_ingest_cursor_expected_lag_seconds{at},ns=\"EXPR\"}}"),
         "patra_ingest_budget_remaining{source=\"datacite\",window=\"DAY\"} ",
     ] {
         assert!(told.contains(wanted), "{wanted} in\n{told}");
