@@ -1,5 +1,6 @@
 //! `cargo xtask test`: the only gate. Cheap stages first; every stage runs, so one go shows all that is wrong.
 
+mod alerts;
 mod lexer;
 mod rules;
 mod tally;
@@ -16,7 +17,7 @@ pub struct TestArgs {
     /// Only the tests: no format, lints, sizes or documentation
     #[arg(long)]
     quick: bool,
-    /// Test on SQLite alone, which needs no server
+    /// Test on SQLite alone, which needs no server, and leave out the alerts, which need promtool
     #[arg(long)]
     sqlite: bool,
 }
@@ -27,6 +28,9 @@ pub fn run(args: &TestArgs) -> Result<bool> {
     if !args.quick {
         ok &= stage("format", || passed(cargo().args(["fmt", "--all", "--check"])))?;
         ok &= stage("sizes and rules", rules)?;
+        if !args.sqlite {
+            ok &= stage("alerts", alerts::judged)?;
+        }
         ok &= stage("lints", lints)?;
     }
     ok &= stage("tests", || tests(args.sqlite, &mut tally))?;

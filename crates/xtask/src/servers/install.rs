@@ -24,13 +24,12 @@ pub fn missing(kinds: &[Kind]) -> Result<()> {
     }
 }
 
-/// A program that a proof needs; its package is installed when it is missing.
-#[cfg(feature = "proofs")]
-pub fn tool(name: &str) -> Result<PathBuf> {
+/// A program that a check or a proof needs; its package is installed when it is missing.
+pub fn tool(name: &str, package: &str) -> Result<PathBuf> {
     if program(name).is_none() {
-        install(&[name])?;
+        install(&[package])?;
     }
-    program(name).with_context(|| format!("the package {name} was installed, but {name} is not found"))
+    program(name).with_context(|| format!("the package {package} was installed, but {name} is not found"))
 }
 
 fn install(packages: &[&str]) -> Result<()> {

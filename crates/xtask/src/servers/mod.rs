@@ -14,8 +14,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 
+pub use install::tool;
 #[cfg(feature = "proofs")]
-pub use install::{missing as install_missing, program as installed, tool};
+pub use install::{missing as install_missing, program as installed};
 pub use kinds::Kind;
 
 /// A server on a slow, busy machine is given this long to answer.

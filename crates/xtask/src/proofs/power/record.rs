@@ -15,7 +15,7 @@ use crate::servers::tool;
 pub fn recorded(harvest: &Harvest, folder: &Path) -> Result<Trace> {
     let words = folder.join("strace.txt");
     let program = harvest.command()?;
-    let mut command = Command::new(tool("strace")?);
+    let mut command = Command::new(tool("strace", "strace")?);
     command.args(["-f", "-ttt", "-y", "-xx", "-a", "1", "--seccomp-bpf", "-s", &STRING_MAX.to_string(), "-e"]);
     command.arg(format!("trace={CALLS}")).arg("-o").arg(&words).arg("--").arg(program.get_program());
     // What was committed is told by the lines of `-vv`.
