@@ -26,6 +26,9 @@ impl Pass {
         if self.is_spoilt(page) {
             return Accepted::AskAgain;
         }
+        if self.lacks_its_last_page(page, ids) {
+            return self.total_is_needed();
+        }
         if self.is_last(position, page, ids) {
             return if self.asks_the_tail_again(position, page, ids) {
                 Accepted::AskAgain
@@ -82,6 +85,21 @@ impl Pass {
     /// the first page was not met (INV-31).
     fn reads_backward(&self) -> bool {
         self.spec.pagination.backward && self.spec.pagination.kind == PagingKind::Page
+    }
+
+    /// The number of the last page follows from the total alone: without one the first page would be taken for all of them.
+    fn lacks_its_last_page(&self, page: &Page, ids: &[u64]) -> bool {
+        let ends = page.has_more == Some(false) || ids.is_empty();
+        self.reads_backward() && !self.turned && page.total.is_none() && !ends
+    }
+
+    fn total_is_needed(&self) -> Accepted {
+        if self.asked_again < EMPTY_RETRIES {
+            return Accepted::AskAgain;
+        }
+        let reason =
+            "pages are read from the last to the first, and the answer does not say how many records there are";
+        Accepted::Fail { class: "NO_TOTAL", reason: reason.into() }
     }
 
     /// So much has left the window that the last page is none any more; those before it are still read.
@@ -236,7 +254,7 @@ impl Pass {
             return number.checked_sub(1).filter(|next| *next >= paging.base);
         }
         let per_page = (ids.len() as u64).max(1);
-        let last = paging.base + page.total.unwrap_or(per_page).div_ceil(per_page) - 1;
+        let last = paging.base + page.total.unwrap_or(per_page).div_ceil(per_page).saturating_sub(1);
         (last > paging.base).then_some(last)
     }
 

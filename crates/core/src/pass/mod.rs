@@ -176,7 +176,7 @@ impl Pass {
             before: self.ended_pass(),
             known: std::mem::take(&mut self.known),
             fruitless: self.fruitless,
-            order: self.order.turned_over(),
+            order: self.order.turned_over(self.told.ended),
             ..Pass::new(self.spec.clone(), self.window)
         };
     }

@@ -50,9 +50,10 @@ fn can_prove(spec: &SpecSnapshot) -> bool {
 }
 
 impl Seen {
-    /// The state at the first page of the next pass.
-    pub fn turned_over(self) -> Seen {
-        Seen { reached: None, ..self }
+    /// The state at the first page of the next pass. What came to its end and is read again did not reconcile: something is
+    /// known to be missing, and nobody knows where.
+    pub fn turned_over(self, came_to_its_end: bool) -> Seen {
+        Seen { reached: None, best: self.best.filter(|_| !came_to_its_end), ..self }
     }
 
     pub fn lied(&mut self) {
@@ -84,8 +85,7 @@ impl Pass {
         Some(Prefix { to, read_at })
     }
 
-    /// What can be kept of the slice if it ends now. A pass that came to its end and did not reconcile proves
-    /// nothing: something is known to be missing.
+    /// What can be kept of the slice if it ends now.
     pub fn proven_prefix(&self) -> Option<Prefix> {
         self.order.best
     }
@@ -195,5 +195,14 @@ mod tests {
         let first = Page { items: vec![item("0.0", 3)], next_token: Some("t1".into()), ..page(&[], None) };
         honest.accept(&Position::Token(None), &first, now().plus(Span::HOUR));
         assert_eq!(honest.proven_prefix(), Some(Prefix { to: at(9), read_at: now() }));
+    }
+
+    #[test]
+    fn a_pass_that_ended_and_did_not_reconcile_leaves_no_credit_behind() {
+        let mut short = read(|_| {}, &[&[3, 5], &[9]]);
+        let last = Page { items: vec![item("z", 12)], ..page(&[], Some(99)) };
+        assert_eq!(short.accept(&Position::Token(Some("t2".into())), &last, now()), Accepted::Commit { next: None });
+        short.turn_page_over();
+        assert_eq!(short.proven_prefix(), None, "one of 99 is missing, and nobody knows where");
     }
 }

@@ -71,7 +71,7 @@ pub(super) struct Told {
     /// The total changed from one page to the next.
     moved: bool,
     /// The last one was met.
-    ended: bool,
+    pub(super) ended: bool,
 }
 
 /// A pass that came to its end, as later ones remember it.

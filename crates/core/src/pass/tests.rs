@@ -359,6 +359,30 @@ fn backward_paging_passes_over_pages_that_are_gone() {
 }
 
 #[test]
+fn backward_paging_needs_a_total_to_know_its_last_page() {
+    let backward = || {
+        pass(|spec| {
+            spec.pagination.kind = PagingKind::Page;
+            spec.pagination.backward = true;
+            spec.pagination.size = 2;
+        })
+    };
+    let first = Position::Page(1);
+    for has_more in [None, Some(true)] {
+        let mut pass = backward();
+        let silent = Page { has_more, ..page(&["a", "b"], None) };
+        for _ in 0..EMPTY_RETRIES {
+            assert_eq!(pass.accept(&first, &silent, now()), Accepted::AskAgain);
+            pass.asked_again();
+        }
+        assert!(matches!(pass.accept(&first, &silent, now()), Accepted::Fail { class: "NO_TOTAL", .. }));
+    }
+    let all = Page { has_more: Some(false), ..page(&["a", "b"], None) };
+    assert_eq!(backward().accept(&first, &all, now()), LAST, "the source says so");
+    assert_eq!(backward().accept(&first, &page(&[], None), now()), LAST, "there is nothing");
+}
+
+#[test]
 fn a_count_that_fell_is_no_end() {
     let mut pass = pass(|spec| spec.pagination.kind = PagingKind::Page);
     let at = Position::Page;

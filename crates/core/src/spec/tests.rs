@@ -296,6 +296,17 @@ fn what_cannot_work_is_refused_before_a_plan_exists() {
 }
 
 #[test]
+fn pages_read_backward_need_a_total() {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../sources/doaj.yaml")).unwrap();
+    let silent: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("total:")).collect();
+    assert!(silent.len() < text.lines().count());
+    let definition = registry::decode("doaj.yaml", &silent.join("\n")).unwrap();
+    let mistakes =
+        compile(&definition, None, Operation::Harvest, &TriggerOverrides::default(), 1, "stable").unwrap_err();
+    assert!(mistakes.iter().any(|mistake| mistake.code == "backward_total"), "{}", shown(&mistakes));
+}
+
+#[test]
 fn an_endpoint_is_found_named_or_asked_for() {
     let crossref = shipped("crossref");
     let code = |endpoint| {

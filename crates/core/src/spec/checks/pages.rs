@@ -37,6 +37,11 @@ impl Checker<'_> {
             let message = "paging by page needs `base`, the number of the first page";
             self.error("page_base_missing", "pagination.type", message, "add `base: 0` or `base: 1`");
         }
+        if pagination.backward && self.spec.response.total.is_none() {
+            let message =
+                "the last page cannot be found: pages are read backward, and nothing says how many records there are";
+            self.error("backward_total", "pagination.backward", message, "add `response.total`, or remove `backward`");
+        }
         let unasked = !pagination.replayable || pagination.backward;
         if pagination.tail_probe && unasked {
             let message = "the last page cannot be asked for again: pages are read backward or only once";
