@@ -195,6 +195,8 @@ fn after_absence(stored: &StoredRecord, gone_at: Timestamp, incoming: &NewRecord
     let back = incoming.key.fetched_at > gone_at && !incoming.deleted;
     let (greater, same) = (incoming.key > stored.key, incoming.key.content_hash == stored.key.content_hash);
     match (back, greater) {
+        // The source's own word outlives the absence: what is older than it shows nothing any more.
+        (_, true) if incoming.deleted && !same => Merge::Update,
         (true, true) => Merge::Update,
         (true, false) => Merge::Revive,
         (false, _) if same => Merge::Unchanged,
@@ -327,10 +329,27 @@ mod tests {
             (record(5, 19, 1, false), Merge::Unchanged),
             (record(6, 19, 2, false), Merge::UpdateGone),
             (record(4, 19, 2, false), Merge::Stale),
-            (record(6, 21, 2, true), Merge::UpdateGone),
+            (record(6, 21, 2, true), Merge::Update),
+            (record(6, 19, 2, true), Merge::Update),
+            (record(6, 21, 1, true), Merge::Unchanged),
+            (record(4, 21, 2, true), Merge::Stale),
         ] {
             assert_eq!(merge(Some(&gone), &incoming), want, "{incoming:?}");
         }
+    }
+
+    #[test]
+    fn what_its_source_deleted_is_not_brought_back_by_an_older_version() {
+        let gone = StoredRecord {
+            deleted: true,
+            gone_at: Some(Timestamp::from_seconds(20)),
+            ..stored(&record(5, 10, 1, false))
+        };
+        let (deletion, older) = (record(30, 31, 3, true), record(15, 40, 2, false));
+        assert_eq!(merge(Some(&gone), &deletion), Merge::Update);
+        assert_eq!(merge(Some(&stored(&deletion)), &older), Merge::Stale);
+        assert_eq!(merge(Some(&gone), &older), Merge::Update);
+        assert_eq!(merge(Some(&stored(&older)), &deletion), Merge::Update, "the same in the other order");
     }
 
     #[test]
