@@ -10,7 +10,7 @@ use super::ast::{Expr, Term, Value};
 use super::days::Days;
 use super::field::{Field, Kind};
 use super::values::record_identifier;
-use super::words::{contains, words};
+use super::words::{composed, contains, folded};
 
 /// The answer of a record to a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,8 +60,10 @@ fn eval_term(term: &Term, facts: &dyn Facts, codes: &Codes) -> Answer {
     }
     let Some(found) = facts.values(term.field) else { return Answer::Unknown };
     let one = |text: &String| match &term.value {
-        Value::Text(wanted) => Answer::of(same(term.field, wanted, text, codes)),
-        Value::Prefix(start) => Answer::of(words(text).iter().any(|word| word.starts_with(start.as_str()))),
+        Value::Text(wanted) => same(term.field, wanted, text, codes),
+        Value::Prefix(start) => held(start, text, |start, words| {
+            start.iter().all(|start| words.iter().any(|word| word.starts_with(start.as_str())))
+        }),
         Value::Days(days) => on_days(days, text),
     };
     found.iter().map(one).max().unwrap_or(Answer::Unknown)
@@ -75,26 +77,38 @@ fn on_days(wanted: &Days, text: &str) -> Answer {
     }
 }
 
-fn same(field: Field, wanted: &str, text: &str, codes: &Codes) -> bool {
+fn same(field: Field, wanted: &str, text: &str, codes: &Codes) -> Answer {
     match field.kind() {
-        Kind::Text => contains(&words(text), &words(wanted)),
-        Kind::Name => names(&words(wanted), &words(text)),
+        Kind::Text => held(wanted, text, |wanted, words| contains(words, wanted)),
+        Kind::Name => held(wanted, text, names),
         Kind::Code => {
             let own = codes.get(&field).and_then(|codes| codes.get(wanted));
-            let same = |wanted: &str| bare(words(text)) == bare(words(wanted));
-            same(wanted) || own.is_some_and(|own| same(own))
+            let same = |wanted: &str| held(wanted, text, |wanted, words| bare(wanted) == bare(words));
+            own.map_or(Answer::No, |own| same(own)).max(same(wanted))
         }
-        Kind::Id => record_identifier(field, text) == wanted,
-        Kind::Day => false,
+        Kind::Id => Answer::of(record_identifier(field, text) == wanted),
+        Kind::Day => Answer::No,
+    }
+}
+
+/// Words held against words. Letters that differ in their accents alone are not told apart by every source, so they decide
+/// nothing, neither for a record nor against it.
+fn held(wanted: &str, text: &str, fits: impl Fn(&[String], &[String]) -> bool) -> Answer {
+    if fits(&composed(wanted), &composed(text)) {
+        return Answer::Yes;
+    }
+    match fits(&folded(wanted), &folded(text)) {
+        true => Answer::Unknown,
+        false => Answer::No,
     }
 }
 
 /// "The Lancet" and "Lancet" are one journal.
-fn bare(mut words: Vec<String>) -> Vec<String> {
-    if words.len() > 1 && words[0] == "the" {
-        words.remove(0);
+fn bare(words: &[String]) -> &[String] {
+    match words {
+        [article, rest @ ..] if article == "the" && !rest.is_empty() => rest,
+        _ => words,
     }
-    words
 }
 
 /// Each word of `wanted` is a word of the name, or stands for initials of it.

@@ -1,5 +1,8 @@
 //! Words of a text, as they are compared: without regard to case and punctuation.
 
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
 /// The words of a text in order. An apostrophe inside a word does not part it; other signs do.
 pub fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
@@ -17,6 +20,17 @@ pub fn words(text: &str) -> Vec<String> {
         words.push(word);
     }
     words
+}
+
+/// The words of a text whose letters are composed: sources write the same name with one sign or with two.
+pub fn composed(text: &str) -> Vec<String> {
+    words(&text.nfc().collect::<String>())
+}
+
+/// The words of a text without accents, and with ligatures as letters.
+pub fn folded(text: &str) -> Vec<String> {
+    let plain: String = text.nfkd().filter(|letter| letter.is_alphanumeric() || !is_combining_mark(*letter)).collect();
+    words(&plain)
 }
 
 /// A combining accent belongs to the letter before it.
@@ -48,6 +62,19 @@ mod tests {
         assert_eq!(words("COVID-19: O'Brien’s <i>β</i>-Test."), ["covid", "19", "obriens", "i", "β", "i", "test"]);
         assert_eq!(words(" ' - "), Vec::<String>::new());
         assert_eq!(tidy("  \"Heart\u{a0}  Failure.\" "), "heart failure");
+    }
+
+    #[test]
+    fn composed_and_decomposed_letters_are_the_same_and_accents_can_be_left_out() {
+        assert_eq!(composed("Mu\u{308}ller"), composed("MÜLLER"));
+        assert_ne!(composed("Müller"), composed("Muller"));
+        for (one, other) in
+            [("Mu\u{308}ller", "Müller"), ("Müller", "MULLER"), ("ﬁbrosis", "fibrosis"), ("が", "か\u{3099}")]
+        {
+            assert_eq!(folded(one), folded(other));
+        }
+        assert_eq!(folded("naïve-Bayes"), ["naive", "bayes"]);
+        assert_ne!(folded("हिन्दी"), folded("हन्द"), "signs that are letters count");
     }
 
     proptest! {
