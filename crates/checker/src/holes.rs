@@ -1,7 +1,7 @@
 //! What a certificate should say, worked out again from the rows: the holes of a source's harvests, and what is lacking
 //! inside the windows that were read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use sqlx::Connection;
@@ -60,14 +60,22 @@ fn of(dump: &Dump, source: &str, lag_us: i64, (from, to): Span) -> Uncovered {
             *held = slice;
         }
     }
-    let believed: Vec<i64> = last.values().map(|slice| slice.id).collect();
     let batches = Dump::by_id(&dump.batches, |batch| batch.id);
+    // One without a page of its own is what its parent had read before it was cut.
+    let paged: BTreeSet<i64> = dump.batches.iter().map(|batch| batch.slice_id).collect();
+    let read_by = |slice: &&Slice| if paged.contains(&slice.id) { slice.id } else { slice.parent.unwrap_or(slice.id) };
+    let believed: Vec<i64> = last.values().map(read_by).collect();
     let of_believed = |batch: i64| batches.get(&batch).is_some_and(|batch| believed.contains(&batch.slice_id));
     let quarantined = dump.quarantine.iter().filter(|row| row.status == "OPEN" && of_believed(row.batch_id));
     let open = dump.missing_ids.iter().filter(|row| row.provenance == source && row.status == "OPEN");
     let undelivered = open.filter(|row| {
-        let again = batches.get(&row.batch_id).is_some_and(|batch| batch.operation == "UPDATE");
-        again || of_believed(row.batch_id)
+        let Some(batch) = batches.get(&row.batch_id) else { return false };
+        // Missed last by a reading that proves nothing of the window: who listed it before does not show it any more.
+        let elsewhere = dump.slices.iter().find(|slice| slice.id == batch.slice_id).is_some_and(|slice| {
+            let proves = own(&slice) && (slice.status == "SUCCEEDED" || slice.read_at.is_some());
+            slice.from < to && slice.to > from && !proves
+        });
+        batch.operation == "UPDATE" || elsewhere || of_believed(row.batch_id)
     });
     Uncovered {
         holes: cover.holes(from, to),

@@ -129,12 +129,13 @@ async fn finish_in(tx: &mut Tx, store: &Inner, lease: &Lease, outcome: &SliceOut
     if let Some(cut) = cut {
         prefix::insert_ended_children(tx, lease, &slice, cut, (whole, ending.reason), now).await?;
     }
+    store.fail.hit("t2.plan")?;
+    let plan_completed = close_in_plan(tx, lease.plan, 1, now).await?;
+    // After the plan, as whoever finishes another slice of it takes them.
     if let SliceOutcome::Failed { stops_source: true, reason, .. } = outcome {
         let plan = plan::cached_in(tx, store, lease.plan).await?;
         control::blow(tx, store, &plan.namespace, reason).await?;
     }
-    store.fail.hit("t2.plan")?;
-    let plan_completed = close_in_plan(tx, lease.plan, 1, now).await?;
     store.fail.hit("t2.walk")?;
     let moved = match (outcome, cut) {
         (SliceOutcome::Succeeded { source_behind, .. }, _) => {

@@ -11,6 +11,9 @@ use crate::finish::EndedSlice;
 use crate::rows::{BornEnded, Lineage, insert_ended};
 use crate::split::{grow_plan, lineage_of, tiles};
 
+/// Why a slice is proven that was never read by itself.
+pub(crate) const ORDERED: &str = "ORDERED";
+
 pub(crate) async fn insert_proven(
     tx: &mut Tx,
     lineage: &Lineage,
@@ -18,7 +21,7 @@ pub(crate) async fn insert_proven(
     proven: &ProvenSlice,
     now: Timestamp,
 ) -> Result<(), DbError> {
-    let end = BornEnded { event: SliceEvent::Proven, reason: Some("ORDERED"), read_at: Some(proven.read_at) };
+    let end = BornEnded { event: SliceEvent::Proven, reason: Some(ORDERED), read_at: Some(proven.read_at) };
     insert_ended(tx, lineage, parent, &proven.slice, end, now).await
 }
 

@@ -1,7 +1,7 @@
 //! The port of proof: slices with their accounts, waivers, and what is still lacking of them. Each look is one short
 //! snapshot.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -20,6 +20,7 @@ use crate::digest;
 use crate::error::DbError;
 use crate::kept;
 use crate::life;
+use crate::prefix::ORDERED;
 use crate::stats::counts_of;
 use crate::step::ended;
 use crate::store::{Inner, Store};
@@ -38,10 +39,10 @@ const UNSETTLED: &str = "-- prove.unsettled
     SELECT slice_id, COUNT(*) AS found FROM ing_quarantine
      WHERE provenance_code = :provenance AND endpoint_name = :entity AND status_code = 'OPEN' GROUP BY slice_id";
 const MISSING: &str = "-- prove.missing
-    SELECT b.slice_id, b.operation_code, COUNT(*) AS found
-      FROM ing_missing_id m JOIN ing_task_run_batch b ON b.id = m.batch_id
+    SELECT b.slice_id, b.operation_code, s.window_from, s.window_to, COUNT(*) AS found
+      FROM ing_missing_id m JOIN ing_task_run_batch b ON b.id = m.batch_id JOIN ing_plan_slice s ON s.id = b.slice_id
      WHERE m.provenance_code = :provenance AND m.endpoint_name = :entity AND m.status_code = 'OPEN'
-     GROUP BY b.slice_id, b.operation_code";
+     GROUP BY b.slice_id, b.operation_code, s.window_from, s.window_to";
 
 #[async_trait]
 impl Prove for Store {
@@ -117,7 +118,7 @@ async fn evidence(store: Arc<Inner>, asked: Arc<(Namespace, String, Window)>) ->
 
 async fn evidence_in(tx: &mut Tx, namespace: &Namespace, entity: &str, window: Window) -> Result<Evidence, DbError> {
     let lacking = Lacking::read(tx, &namespace.provenance, entity).await?;
-    let mut found = Evidence { asked_again: lacking.asked_again, ..Evidence::default() };
+    let mut found = Evidence::default();
     for state in SliceState::ALL {
         let asked = params! {
             namespace: namespace.hash(), status: state.code(), begin: window.from(), end: window.to(),
@@ -131,6 +132,7 @@ async fn evidence_in(tx: &mut Tx, namespace: &Namespace, entity: &str, window: W
         }
     }
     found.leaves.sort_by_key(|leaf| (leaf.window, leaf.slice));
+    found.asked_again = lacking.asked_again + lacking.elsewhere(&found.leaves, window);
     let asked = params! { namespace: namespace.hash(), begin: window.from(), end: window.to() };
     for row in tx.rows("ing_waiver", WAIVERS, asked).await? {
         let (actor, reason) = (row.string("actor")?, row.string("reason")?);
@@ -142,11 +144,14 @@ async fn evidence_in(tx: &mut Tx, namespace: &Namespace, entity: &str, window: W
 fn leaf_of(row: &Row, lacking: &Lacking) -> Result<Leaf, LedgerError> {
     let stats: Map<String, Json> = row.opt_json("stats")?.unwrap_or_default();
     let remarks: Json = row.opt_json("record_remarks")?.unwrap_or_default();
-    let slice = row.id("id")?;
+    let (slice, parent) = (row.id("id")?, row.opt_int("parent_slice_id")?.map(Id));
+    // What was proven by its order was read by the slice that it was cut from, whose pages set records aside.
+    let read_by =
+        parent.filter(|_| row.opt_text("reason").is_ok_and(|reason| reason == Some(ORDERED))).unwrap_or(slice);
     Ok(Leaf {
         slice,
         plan: row.id("plan_id")?,
-        parent: row.opt_int("parent_slice_id")?.map(Id),
+        parent,
         window: row.window()?,
         part: row.opt_text("part")?.map(str::to_owned),
         state: row.code("status_code", SliceState::from_code)?,
@@ -156,8 +161,8 @@ fn leaf_of(row: &Row, lacking: &Lacking) -> Result<Leaf, LedgerError> {
         distinct: remarks["distinct"].as_u64(),
         passes: remarks["passes"].as_u64().unwrap_or_default(),
         counts: counts_of(&stats),
-        missing: lacking.missing.get(&slice).copied().unwrap_or_default(),
-        unsettled: lacking.unsettled.get(&slice).copied().unwrap_or_default(),
+        missing: lacking.missing.get(&slice).map_or(0, |(_, count)| *count),
+        unsettled: lacking.unsettled.get(&read_by).copied().unwrap_or_default(),
         recount: None,
     })
 }
@@ -166,7 +171,7 @@ fn leaf_of(row: &Row, lacking: &Lacking) -> Result<Leaf, LedgerError> {
 #[derive(Default)]
 struct Lacking {
     unsettled: HashMap<Id, u64>,
-    missing: HashMap<Id, u64>,
+    missing: HashMap<Id, (Window, u64)>,
     asked_again: u64,
 }
 
@@ -182,9 +187,21 @@ impl Lacking {
             if row.text("operation_code")? == "UPDATE" {
                 lacking.asked_again += row.count::<u64>("found")?;
             } else {
-                lacking.missing.insert(row.id("slice_id")?, row.count("found")?);
+                lacking.missing.insert(row.id("slice_id")?, (row.window()?, row.count("found")?));
             }
         }
         Ok(lacking)
+    }
+
+    /// Ids that some slice over the window missed last which is no proof of it: a second reading that failed, a backfill, another
+    /// query. An id belongs to the page that missed it last, so a proof that listed it first would not show it any more.
+    fn elsewhere(&self, leaves: &[Leaf], window: Window) -> u64 {
+        let proves = |leaf: &Leaf| leaf.state == SliceState::Succeeded || leaf.read_at.is_some();
+        let counted: HashSet<Id> = leaves.iter().filter(|leaf| proves(leaf)).map(|leaf| leaf.slice).collect();
+        let others = self.missing.iter().filter(|(slice, _)| !counted.contains(slice));
+        others
+            .filter(|(_, (over, _))| over.to() > window.from() && over.from() < window.to())
+            .map(|(_, (_, n))| n)
+            .sum()
     }
 }

@@ -43,8 +43,10 @@ const OPEN_FIRING: &str = "-- firing.insert
         leased_until, created_at, updated_at)
     VALUES (:id, :schedule, :due, :trigger_type, :snapshot, 'PENDING', :now, :now, :now)";
 pub(crate) const PENDING: &str = "-- firing.pending
-    SELECT id, schedule_id, due_at, trigger_type_code, schedule_snapshot, leased_until FROM ing_schedule_firing
-     WHERE status_code = 'PENDING' ORDER BY id {limit:limit}";
+    SELECT f.id, f.due_at, f.trigger_type_code, f.schedule_snapshot, f.leased_until FROM ing_schedule_firing f
+     WHERE f.status_code = 'PENDING' AND NOT EXISTS (SELECT 1 FROM ing_schedule_firing o
+        WHERE o.status_code = 'PENDING' AND o.schedule_id = f.schedule_id AND o.id < f.id)
+     ORDER BY f.id {limit:limit}";
 const TAKE: &str = "-- firing.take
     UPDATE ing_schedule_firing SET lease_owner = :who, leased_until = :until, updated_at = :now
      WHERE id = :id AND status_code = 'PENDING' AND leased_until <= :now";
@@ -58,7 +60,7 @@ const NEWEST: &str = "-- firing.newest
     SELECT id, due_at, trigger_type_code, status_code, plan_id, record_remarks, created_at, updated_at
       FROM ing_schedule_firing WHERE schedule_id = :schedule ORDER BY due_at DESC {limit:limit}";
 
-/// Firings looked at in one go; those behind them wait for the next look.
+/// Schedules looked at in one go; of each the oldest firing, also when it waits.
 const PENDING_MAX: u32 = 500;
 
 pub(crate) async fn add(store: Arc<Inner>, schedule: Arc<Schedule>, act: Arc<Intervention>) -> Result<bool, DbError> {
@@ -226,14 +228,12 @@ pub(crate) async fn take(store: Arc<Inner>, who: Arc<str>, ttl: Span, limit: u32
 
 async fn take_in(tx: &mut Tx, who: &str, ttl: Span, limit: u32) -> Result<Vec<Firing>, DbError> {
     let now = tx.now();
-    let (mut taken, mut seen) = (Vec::new(), Vec::new());
+    let mut taken = Vec::new();
     for row in tx.rows("ing_schedule_firing", PENDING, params! { limit: PENDING_MAX }).await? {
-        // Of one schedule the oldest goes first, also when it waits.
-        let (id, schedule) = (row.id("id")?, row.id("schedule_id")?);
-        if taken.len() >= limit as usize || seen.contains(&schedule) {
-            continue;
+        if taken.len() >= limit as usize {
+            break;
         }
-        seen.push(schedule);
+        let id = row.id("id")?;
         let lease = params! { id: id, who: who, until: now.plus(ttl), now: now };
         if row.time("leased_until")? <= now && tx.execute(TAKE, lease).await? == 1 {
             taken.push(Firing {

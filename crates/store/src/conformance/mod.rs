@@ -82,6 +82,8 @@ every_backend! {
     ],
     prove: [
         evidence_says_what_each_slice_came_to,
+        an_id_that_another_reading_missed_last_is_not_forgotten,
+        records_set_aside_before_a_slice_was_cut_are_not_forgotten,
         a_digest_changes_with_the_rows_it_is_of,
         a_digest_takes_no_column_that_the_schema_does_not_have,
     ],
@@ -108,6 +110,7 @@ every_backend! {
         a_due_time_fires_once_whoever_looks,
         a_firing_is_left_to_the_next_when_its_planner_dies,
         the_oldest_firing_of_a_schedule_goes_first,
+        a_schedule_whose_firings_pile_up_leaves_room_to_others,
         orders_are_audited_and_a_paused_schedule_does_not_fire,
         a_slice_is_cancelled_with_everything_below_it,
         a_priority_is_changed_for_what_is_open,

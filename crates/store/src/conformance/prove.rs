@@ -1,11 +1,13 @@
 //! What a certificate rests on.
 
-use patra_core::ports::{DigestAsk, NewWaiver, Prove, SliceOutcome};
+use patra_core::ports::{DigestAsk, NewWaiver, Prove, SliceOutcome, Split};
 use patra_core::proof::Digests;
 use patra_core::spec::snapshot::Operation;
 use patra_core::states::SliceState;
 
+use super::batch::bad;
 use super::bench::{Bench, namespace, record, walk_of, window};
+use super::split::proven;
 use patra_core::ports::{Intervention, Ledger};
 
 /// Three slices: one read with a page, one failed, one waived and open.
@@ -39,6 +41,45 @@ pub(super) async fn evidence_says_what_each_slice_came_to(bench: Bench) {
     let part = bench.store.evidence(&own, &entity, window(0, 20)).await.unwrap();
     assert_eq!((part.leaves.len(), part.waivers.len()), (1, 0));
     assert_eq!(bench.store.planned_window(&namespace(Operation::Backfill)).await, Ok(None));
+}
+
+pub(super) async fn an_id_that_another_reading_missed_last_is_not_forgotten(bench: Bench) {
+    let own = namespace(Operation::Harvest);
+    let failed = SliceOutcome::Failed { class: "X".into(), reason: "no".into(), prefix: None, stops_source: false };
+    let mut seen = Vec::new();
+    for outcome in [bench.succeeded(), failed] {
+        bench.publish(&[(0, 20)]).await;
+        let leased = bench.acquire_one().await;
+        let mut page = bench.page(&leased.batch, vec![record("a", 5, "x")], None);
+        page.missing = vec![("lost".into(), patra_core::absence::Lack::NotReturned)];
+        bench.commit(&leased.lease, page).await;
+        bench.store.finish_slice(&leased.lease, outcome).await.unwrap();
+        let evidence = bench.store.evidence(&own, "works", window(0, 20)).await.unwrap();
+        let proven = evidence.leaves.iter().filter(|leaf| leaf.state == SliceState::Succeeded);
+        seen.push((proven.map(|leaf| leaf.missing).sum::<u64>(), evidence.asked_again));
+    }
+    assert_eq!(seen, [(1, 0), (0, 1)], "the second reading took the id over and proves nothing");
+    let beside = bench.store.evidence(&own, "works", window(20, 40)).await.unwrap();
+    assert_eq!(beside.asked_again, 0, "it is no matter of another window");
+}
+
+pub(super) async fn records_set_aside_before_a_slice_was_cut_are_not_forgotten(bench: Bench) {
+    bench.publish(&[(0, 100)]).await;
+    let leased = bench.acquire_one().await;
+    let mut page = bench.page(&leased.batch, vec![record("a", 5, "x"), record("b", 6, "x")], Some("more"));
+    page.bad = vec![bad("c")];
+    bench.commit(&leased.lease, page).await;
+    let split = Split {
+        reason: "DEEP".into(),
+        proven: Some(proven(&bench, 0, 40)),
+        children: vec![bench.slice(40, 70, None), bench.slice(70, 100, None)],
+    };
+    bench.store.split_slice(&leased.lease, split).await.unwrap();
+    let evidence = bench.store.evidence(&namespace(Operation::Harvest), "works", window(0, 40)).await.unwrap();
+    assert_eq!(
+        evidence.leaves.iter().map(|leaf| (leaf.state, leaf.unsettled)).collect::<Vec<_>>(),
+        [(SliceState::Succeeded, 1)]
+    );
 }
 
 async fn digests(bench: &Bench) -> Digests {

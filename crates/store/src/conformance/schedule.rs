@@ -93,6 +93,17 @@ pub(super) async fn the_oldest_firing_of_a_schedule_goes_first(bench: Bench) {
     assert_eq!(bench.store.take_firings("one", TTL, 9).await.unwrap()[0].id, late);
 }
 
+pub(super) async fn a_schedule_whose_firings_pile_up_leaves_room_to_others(bench: Bench) {
+    let (crowded, other) = (every_minute(&bench, "a").await, every_minute(&bench, "b").await);
+    for second in 0..520 {
+        bench.store.fire_now(&crowded, bench.now().plus(Span::from_seconds(second)), &act()).await.unwrap();
+    }
+    let beside = bench.store.fire_now(&other, bench.now(), &act()).await.unwrap();
+    let taken = bench.store.take_firings("one", TTL, 9).await.unwrap();
+    assert_eq!(taken.len(), 2);
+    assert_eq!(taken[1].id, beside);
+}
+
 pub(super) async fn orders_are_audited_and_a_paused_schedule_does_not_fire(bench: Bench) {
     let schedule = every_minute(&bench, "a").await;
     assert_eq!(bench.store.order_schedule(schedule.id, ScheduleOrder::Pause, &act()).await, Ok(true));

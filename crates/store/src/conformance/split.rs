@@ -119,7 +119,7 @@ pub(super) async fn children_that_do_not_tile_are_refused(bench: Bench) {
     }
 }
 
-fn proven(bench: &Bench, from: i64, to: i64) -> ProvenSlice {
+pub(super) fn proven(bench: &Bench, from: i64, to: i64) -> ProvenSlice {
     let slice = bench.slice(from, to, None);
     ProvenSlice { slice, read_at: bench.now(), source_behind: Span::ZERO }
 }
