@@ -71,6 +71,8 @@ pub enum PlanError {
     Paused { provenance: String, reason: String },
     #[error("planning of `{provenance}` is held until {until}: {reason}")]
     Held { provenance: String, until: Timestamp, reason: String },
+    #[error("plan {plan} asked for single records, which have no window to be read again")]
+    NotByWindow { plan: Id },
     #[error(transparent)]
     NoPlan(#[from] NoPlan),
     #[error(transparent)]

@@ -4,6 +4,7 @@ use patra_core::id::Id;
 use patra_core::plan::build::{self, PlanAsk};
 use patra_core::plan::campaign::Campaign;
 use patra_core::ports::{NewInstance, NewPlan, Published};
+use patra_core::spec::snapshot::Operation;
 use patra_core::window::Window;
 use serde_json::json;
 
@@ -15,6 +16,10 @@ impl Planner {
         let old = self.ledger.plan(plan).await?;
         let instance = self.ids.next();
         let namespace = &old.namespace;
+        // A task of an update holds the ids it asks for; cut by time it would hold none.
+        if namespace.operation == Operation::Update {
+            return Err(PlanError::NotByWindow { plan });
+        }
         self.ledger
             .open_instance(NewInstance {
                 id: instance,

@@ -22,6 +22,8 @@ use crate::notice::Notice;
 
 /// A permit older than this is not used any more: what it waited for in this process comes on top of a slot's life.
 const PERMIT_FRESH: Span = SLOT_LIFE.plus(Span::from_millis(10));
+/// A budget comes back within a day; a header that says otherwise was misread.
+const RESET_MAX: Span = Span::DAY;
 /// How long a source that says 429 without a time is left alone.
 const BLIND_PAUSE: Span = Span::SECOND;
 
@@ -197,6 +199,9 @@ async fn once(asker: Asker<'_>, ask: &PageAsk, tries: &mut Tries) -> Result<Resu
         tries.throttled += 1;
         asker.tell(Notice::Throttled { until: *retry_after });
         *retry_after = Some(resumes_at(outside, *retry_after));
+    }
+    if let Signal::Remaining { reset_at: Some(reset_at), .. } = &mut signal {
+        *reset_at = (*reset_at).min(outside.clock.now().plus(RESET_MAX));
     }
     match &result {
         Ok(page) => {

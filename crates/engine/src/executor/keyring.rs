@@ -89,8 +89,11 @@ impl Keyring {
                     self.known().keys.entry(RateKey::of(&spec)).or_default().spend();
                     return Ok((Cow::Owned(PageAsk { spec, ..ask.clone() }), paid));
                 }
-                // It was found to be empty: the next best one, as long as there is one.
-                Err(_) if self.usable(&ask.spec, purse, outside).next().is_some() => {}
+                // It was found to be empty: the next best one, as long as there is one. Whatever else went wrong would go
+                // wrong with it again.
+                Err(_)
+                    if purse.is_parked(&spec, outside.ledger.database_now())
+                        && self.usable(&ask.spec, purse, outside).next().is_some() => {}
                 Err(later) => return Err(later),
             }
         }
