@@ -185,7 +185,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(1..=32), conflicts_with = "keep")]
     pub executors: Option<u8>,
     /// Redis that keeps the rate limits of the executors; rows of the database by default
-    #[arg(long, env = "PATRA_REDIS", hide_env_values = true, value_name = "URL")]
+    #[arg(long, value_name = "URL", requires = "executors")]
     pub redis: Option<SecretString>,
 }
 

@@ -33,6 +33,16 @@ pub struct Tally {
     pub bytes: u64,
 }
 
+impl Tally {
+    /// Of how many is known only to who planned them.
+    fn slices_shown(&self) -> String {
+        match (self.slices_done, self.slices) {
+            (done, all) if done <= all && all > 0 => format!("{done}/{all} slices"),
+            (done, _) => format!("{done} slices"),
+        }
+    }
+}
+
 enum Face {
     Bars(MultiProgress),
     Lines,
@@ -101,9 +111,9 @@ impl Progress {
                 let due = state.said_at.get(source).is_none_or(|at| now.since(*at) >= LINE_EVERY);
                 if due || force {
                     state.said_at.insert(source.to_owned(), now);
-                    let (done, all) = (tally.slices_done, tally.slices);
                     eprintln!(
-                        "{source}: {done}/{all} slices, {} records, {} requests",
+                        "{source}: {}, {} records, {} requests",
+                        tally.slices_shown(),
                         group(tally.fetched),
                         group(tally.requests)
                     );
@@ -225,6 +235,15 @@ fn line_of(at: &Partition, notice: &Notice) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slices_are_counted_against_a_plan_only_where_it_is_known() {
+        let shown = |slices_done, slices| Tally { slices_done, slices, ..Tally::default() }.slices_shown();
+        assert_eq!(
+            [shown(0, 12), shown(3, 12), shown(0, 0), shown(141, 0)],
+            ["0/12 slices", "3/12 slices", "0 slices", "141 slices"]
+        );
+    }
 
     #[test]
     fn thousands_are_grouped() {

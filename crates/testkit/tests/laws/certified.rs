@@ -12,7 +12,7 @@ use patra_testkit::simulation::{Options, stormed};
 use super::seeds::{each_seed, number};
 
 /// Every third run has slices that can never be read.
-fn options(seed: u64) -> Options {
+pub(super) fn options(seed: u64) -> Options {
     let options = Options::of(seed);
     match seed % 3 {
         0 => Options { sources: vec![Source::OpenFda], caps: 10, records: 60, ..options }.with_overflow(),
@@ -20,7 +20,7 @@ fn options(seed: u64) -> Options {
     }
 }
 
-fn certificate(lab: &Lab, spec: &SpecSnapshot) -> LabResult<Option<Certificate>> {
+pub(super) fn certificate(lab: &Lab, spec: &SpecSnapshot) -> LabResult<Option<Certificate>> {
     let namespace = namespace_of(spec);
     let made = lab.runtime.block_on(async {
         let Some(window) = lab.store.planned_window(&namespace).await? else { return Ok(None) };

@@ -5,6 +5,7 @@
 mod budgets;
 mod certified;
 mod clocks;
+mod flipped;
 mod lives;
 mod mass;
 mod moving;
