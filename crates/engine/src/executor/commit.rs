@@ -15,9 +15,6 @@ use serde_json::{Map, Value, json};
 use super::fetch::Fetched;
 use super::reading::Reading;
 
-/// Kept of a body when only samples are kept.
-const SAMPLE_BYTES: usize = 1_024;
-
 /// What of a page did not become records, and why.
 #[derive(Default)]
 struct Dropped {
@@ -192,10 +189,7 @@ impl Reading<'_> {
     fn kept_body(&self, page: &Page) -> Option<KeptBody> {
         match self.spec().blackbox {
             Blackbox::Full => Some(KeptBody { bytes: page.body.clone(), whole: true }),
-            Blackbox::Sample => {
-                let sample = page.body.slice(..page.body.len().min(SAMPLE_BYTES));
-                Some(KeptBody { whole: sample.len() == page.body.len(), bytes: sample })
-            }
+            Blackbox::Sample => Some(KeptBody::sample(&page.body)),
             Blackbox::Off => None,
         }
     }

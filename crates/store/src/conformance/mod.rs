@@ -233,6 +233,7 @@ every_backend! {
         every_noun_lists_and_shows,
         a_row_is_found_by_the_beginning_of_its_id,
         the_summary_counts_each_source,
+        a_quarantined_record_is_shown_masked_and_kept_as_it_came,
     ],
 }
 
