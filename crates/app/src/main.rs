@@ -1,5 +1,7 @@
 //! `patra`: one command takes a source definition to a complete, proven copy.
 
+mod archive;
+mod asked;
 mod asker;
 mod cli;
 mod clock;
@@ -67,6 +69,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Why(args) => commands::why::run(global, args).await,
         Command::Replay(args) => commands::replay::run(global, args).await,
         Command::Remap(args) => commands::remap::run(global, args).await,
+        Command::Blackbox(command) => commands::blackbox::run(global, command).await,
         Command::Export(args) => commands::export::run(global, args).await,
         Command::Update(args) => commands::update::run(global, args).await,
         Command::Signal(command) => commands::update::signal(global, command).await,

@@ -67,14 +67,11 @@ fn page_of(row: &Row) -> Result<KeptPage, LedgerError> {
 }
 
 fn kept_of(row: &Row) -> Result<Kept, LedgerError> {
-    match row.opt_int("whole")? {
-        None => return Ok(Kept::Nothing),
-        Some(0) => return Ok(Kept::Sample),
-        Some(_) => {}
-    }
+    let Some(whole) = row.opt_int("whole")? else { return Ok(Kept::Nothing) };
     let size = row.int("bytes_raw")?.clamp(0, BODY_MAX);
     let body = zstd::bulk::decompress(row.bytes("body_zstd")?, usize::try_from(size).unwrap_or_default());
-    body.map(|body| Kept::Whole(Bytes::from(body))).map_err(|error| row.corrupt("body_zstd", &error.to_string()))
+    let body = Bytes::from(body.map_err(|error| row.corrupt("body_zstd", &error.to_string()))?);
+    Ok(if whole == 0 { Kept::Sample(body) } else { Kept::Whole(body) })
 }
 
 /// Which stored records a page is asked about.

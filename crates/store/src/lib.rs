@@ -17,6 +17,7 @@ mod control;
 mod coverage;
 mod cursor;
 mod db;
+mod decided;
 mod dialect;
 mod digest;
 mod dispatch;

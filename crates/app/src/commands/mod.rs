@@ -1,12 +1,14 @@
 //! One file per command.
 
 pub mod backfill;
+pub mod blackbox;
 pub mod certify;
 pub mod certify_html;
 pub mod cursor;
 pub mod demo;
 pub mod demo_fleet;
 pub mod doctor;
+pub mod evidence;
 pub mod export;
 pub mod gate;
 pub mod harvest;

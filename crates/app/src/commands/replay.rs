@@ -127,7 +127,7 @@ async fn one(desk: &Desk, page: &KeptPage, reading: &Reading) -> Result<Value, F
     let mut told = json!({ "batch": page.batch, "window": page.window.to_string(), "phase": page.phase.code() });
     let body = match &page.kept {
         Kept::Whole(body) => body.clone(),
-        Kept::Sample => return Ok(with(told, "SAMPLE_ONLY", "only the beginning of the answer was kept")),
+        Kept::Sample(_) => return Ok(with(told, "SAMPLE_ONLY", "only the beginning of the answer was kept")),
         Kept::Nothing => return Ok(with(told, "NOT_KEPT", "no answer was kept, or it is past its time")),
     };
     let read = |program: &Result<Program, String>, body| {

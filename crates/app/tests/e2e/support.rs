@@ -180,6 +180,16 @@ pub fn change(path: &Path, sql: &'static str) {
     });
 }
 
+/// The first column of what a query finds, as text.
+pub fn rows(path: &Path, sql: &'static str) -> Vec<String> {
+    use sqlx::ConnectOptions;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = sqlx::sqlite::SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+        sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap()
+    })
+}
+
 /// A hash over every row of every table but these.
 pub fn hashes(path: &Path, without: &[&str]) -> BTreeMap<String, String> {
     use sqlx::{AssertSqlSafe, Column, ConnectOptions, Row, ValueRef};

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use crate::hash::Hash32;
 use crate::id::Id;
 use crate::ports::{LedgerError, Namespace};
+use crate::proof::blackbox::Decisions;
 use crate::proof::{Columns, Digests, Evidence, KeptPage, Life, Pages, ReadRecord};
 use crate::time::Timestamp;
 use crate::window::Window;
@@ -62,4 +63,13 @@ pub trait Prove: Send + Sync {
         batch: Id,
         ids: Vec<String>,
     ) -> Result<Vec<ReadRecord>, LedgerError>;
+
+    /// What a page decided of these ids, which it shows, and of those that it put into quarantine.
+    async fn decisions(
+        &self,
+        provenance: &str,
+        entity: &str,
+        batch: Id,
+        ids: Vec<String>,
+    ) -> Result<Decisions, LedgerError>;
 }

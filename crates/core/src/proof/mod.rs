@@ -4,6 +4,7 @@
 //! makes coverage, holes and a verdict of it, and nothing else; a [`Certificate`] is the judgement together with the
 //! evidence and digests of the very rows it was read from, so that anyone can judge again and look at the rows again.
 
+pub mod blackbox;
 mod certificate;
 mod judge;
 mod life;

@@ -25,8 +25,8 @@ pub enum Pages {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
     Whole(Bytes),
-    /// Only its beginning.
-    Sample,
+    /// Only its beginning, masked.
+    Sample(Bytes),
     Nothing,
 }
 

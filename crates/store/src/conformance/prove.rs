@@ -1,7 +1,9 @@
 //! What a certificate rests on.
 
+use patra_core::page::{BadItem, BadReason};
 use patra_core::ports::{DigestAsk, NewWaiver, Prove, SliceOutcome};
 use patra_core::proof::Digests;
+use patra_core::proof::blackbox::Decisions;
 use patra_core::spec::snapshot::Operation;
 use patra_core::states::SliceState;
 
@@ -84,4 +86,27 @@ pub(super) async fn a_digest_takes_no_column_that_the_schema_does_not_have(bench
     let ask = DigestAsk { provenance: "p".into(), entity: "e".into(), slices: vec![], waivers: vec![], columns };
     let refused = bench.store.digests(&ask).await.unwrap_err();
     assert!(refused.to_string().contains("of ing_plan"), "{refused}");
+}
+
+pub(super) async fn a_page_tells_what_it_decided_of_each_id(bench: Bench) {
+    let leased = bench.leased().await;
+    let first = bench.page(&leased.batch, vec![record("a", 1, "old"), record("b", 1, "x")], Some("p1"));
+    let next = first.next.clone().unwrap();
+    bench.commit(&leased.lease, first).await;
+    let mut second = bench.page(&next, vec![record("a", 2, "new"), record("b", 1, "x"), record("c", 1, "y")], None);
+    let raw = bytes::Bytes::from_static(b"{}");
+    let (reason, path, message) = (BadReason::BadTime, String::new(), String::new());
+    second.bad = vec![BadItem { id: Some("d".into()), reason, path, message, raw }];
+    bench.commit(&leased.lease, second).await;
+    let ids = || ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
+    let ask = |batch| bench.store.decisions("crossref", "works", batch, ids());
+    let told = |found: Decisions| -> Vec<(String, Vec<String>)> {
+        found.0.into_iter().map(|(decision, decided)| (decision, decided.sample)).collect()
+    };
+    let want = [("CREATED", "c"), ("NOT_KEPT", "e"), ("NOT_NEWER", "b"), ("QUARANTINED", "d"), ("UPDATED", "a")];
+    let want = want.map(|(decision, id)| (decision.to_owned(), vec![id.to_owned()]));
+    assert_eq!(told(ask(next.id).await.unwrap()), want);
+    bench.change("DELETE FROM ing_outbox").await;
+    let later = told(ask(next.id).await.unwrap());
+    assert!(later.contains(&("STORED".into(), vec!["a".into(), "c".into()])), "the record still names it: {later:?}");
 }
