@@ -30,19 +30,24 @@ pub(crate) async fn pages(store: Arc<Inner>, asked: Arc<(Pages, Id)>) -> Result<
 }
 
 async fn pages_in(tx: &mut Tx, pages: &Pages, after: Id) -> Result<Vec<KeptPage>, DbError> {
-    let (column, key) = match pages {
-        Pages::Batch(id) => ("b.id", Value::from(*id)),
-        Pages::Run(id) => ("b.run_id", Value::from(*id)),
-        Pages::Task(id) => ("b.task_id", Value::from(*id)),
-        Pages::Source(name) => ("b.provenance_code", Value::from(name)),
+    let (condition, mut values) = match pages {
+        Pages::Batch(id) => ("b.id = ?", vec![Value::from(*id)]),
+        Pages::Run(id) => ("b.run_id = ?", vec![Value::from(*id)]),
+        Pages::Task(id) => ("b.task_id = ?", vec![Value::from(*id)]),
+        Pages::Source(name) => ("b.provenance_code = ?", vec![Value::from(name)]),
+        Pages::Range(name, window) => (
+            "b.provenance_code = ? AND s.window_to > ? AND s.window_from < ?",
+            vec![Value::from(name), window.from().into(), window.to().into()],
+        ),
     };
     let text = format!(
         "SELECT b.id, b.plan_id, b.phase, b.page_ids, b.total_hint, b.fetched_at, s.window_from, s.window_to, k.whole, k.bytes_raw, k.body_zstd
            FROM ing_task_run_batch b JOIN ing_plan_slice s ON s.id = b.slice_id
            LEFT JOIN ing_page_body k ON k.hash = b.body_hash
-          WHERE {column} = ? AND b.id > ? AND b.status_code = 'SUCCEEDED' ORDER BY b.id LIMIT ?"
+          WHERE {condition} AND b.id > ? AND b.status_code = 'SUCCEEDED' ORDER BY b.id LIMIT ?"
     );
-    let rows = tx.rows_composed("ing_task_run_batch", &text, vec![key, after.into(), PAGES_AT_ONCE.into()]).await?;
+    values.extend([after.into(), PAGES_AT_ONCE.into()]);
+    let rows = tx.rows_composed("ing_task_run_batch", &text, values).await?;
     rows.iter().map(|row| Ok(page_of(row)?)).collect()
 }
 

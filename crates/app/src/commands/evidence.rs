@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::archive::Archive;
 use crate::asked::asked;
-use crate::commands::replay::decoded_with;
+use crate::commands::other_spec::decoded_with;
 use crate::failure::{Exit, Failure};
 use crate::wiring::Desk;
 

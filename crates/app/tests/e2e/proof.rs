@@ -105,22 +105,49 @@ fn kept_pages_read_as_they_did_and_another_mapping_shows_its_changes() {
     let tables = || nouns.map(|noun| desk.json(&[noun, "list", "--limit", "1000"]));
     let before = tables();
     let told = desk.json(&["replay", "--source", "datacite"]);
-    let pages = told.as_array().unwrap();
+    let pages = told["pages"].as_array().unwrap();
     assert!(pages.len() > 5 && pages.iter().all(|page| page["outcome"] == "SAME"), "{told}");
     let task = desk.json(&["task", "list", "--limit", "1"])[0]["id"].as_str().unwrap().to_owned();
-    assert!(!desk.json(&["replay", &task]).as_array().unwrap().is_empty());
+    assert!(!desk.json(&["replay", &task])["pages"].as_array().unwrap().is_empty());
     let other = shipped("datacite").replace("venue.publisher:", "extra.publisher:");
     desk.write("other.yaml", &other);
     let changed = desk.json(&["replay", "--source", "datacite", "--spec", "other.yaml"]);
-    let differing = changed.as_array().unwrap().iter().filter(|page| page["outcome"] == "DIFFERENT");
+    let differing = changed["pages"].as_array().unwrap().iter().filter(|page| page["outcome"] == "DIFFERENT");
     let fields: Vec<String> = differing
         .flat_map(|page| page["differences"]["changed"].as_array().unwrap().clone())
         .flat_map(|one| one["fields"].as_array().unwrap().clone())
         .map(|name| name.as_str().unwrap().to_owned())
         .collect();
     assert!(!fields.is_empty() && fields.iter().all(|name| name == "venue" || name == "extra"), "{fields:?}");
+    let sums = &changed["summary"];
+    assert_eq!((&sums["added"], &sums["lost"]), (&0.into(), &0.into()), "{sums}");
+    assert_eq!((&sums["fields"]["venue"], &sums["fields"]["extra"]), (&sums["changed"], &sums["changed"]), "{sums}");
     assert_eq!(tables(), before);
     desk.patra(&["replay", "999"]).ended(4).complains(&["there is no page, run or task `999`"]);
     desk.patra(&["replay", &task, "--spec", "nonsense"]).ended(2).complains(&["`nonsense`", "current"]);
     desk.patra(&["replay"]).ended(2);
+}
+
+#[test]
+fn a_range_replays_the_pages_of_its_windows_and_sums_them_up() {
+    let desk = Desk::new();
+    harvested(&desk).stop();
+    let all = desk.json(&["replay", "--source", "datacite"]);
+    let range = |from: u64, to: u64| format!("{}..{}", days_ago(from), days_ago(to));
+    let some = desk.json(&["replay", "--source", "datacite", "--range", &range(6, 4)]);
+    let pages = |told: &Value| told["pages"].as_array().unwrap().len();
+    assert!(pages(&some) > 0 && pages(&some) < pages(&all), "{} of {}", pages(&some), pages(&all));
+    assert_eq!(some["summary"]["same"], pages(&some));
+    let whole = desk.json(&["replay", "--source", "datacite", "--range", &range(30, 0)]);
+    assert_eq!(whole["summary"], all["summary"]);
+    desk.write("other.yaml", &shipped("datacite").replace("venue.publisher:", "extra.publisher:"));
+    let other = ["replay", "--source", "datacite", "--range", &range(6, 4), "--spec", "other.yaml"];
+    let said = desk.patra(&other).ended(0);
+    assert!(said.out.contains("0 added, 0 lost") && said.out.contains("fields that change: extra "), "{}", said.out);
+    let none = desk.patra(&["replay", "--source", "datacite", "--range", &range(400, 390)]).ended(4);
+    none.complains(&["no committed page"]);
+    desk.patra(&["replay", "--source", "datacite", "--range", "soon"]).ended(2).complains(&["wants two times"]);
+    let back = ["replay", "--source", "datacite", "--range", "2026-01-02..2026-01-01"];
+    desk.patra(&back).ended(2).complains(&["ends before it begins"]);
+    desk.patra(&["replay", "1", "--range", "2026-01-01..2026-01-02"]).ended(2).complains(&["--range"]);
 }

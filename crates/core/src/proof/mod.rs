@@ -24,7 +24,7 @@ use crate::window::Window;
 pub use certificate::{Basis, Certificate, Flaw, Subject};
 pub use judge::{Judgement, Stretch, Verdict, judge};
 pub use life::{Life, Place, Sighting};
-pub use replay::{Changed, Differences, Kept, KeptPage, Pages, ReadRecord};
+pub use replay::{Changed, Differences, Kept, KeptPage, Pages, ReadRecord, Replayed};
 
 /// A slice as the ledger has it, with what its reading came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -85,6 +85,7 @@ every_backend! {
         a_digest_changes_with_the_rows_it_is_of,
         a_digest_takes_no_column_that_the_schema_does_not_have,
         a_page_tells_what_it_decided_of_each_id,
+        pages_are_found_by_the_windows_they_touch,
     ],
     export: [
         records_come_in_the_order_of_their_keys,

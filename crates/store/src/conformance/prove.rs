@@ -1,9 +1,10 @@
 //! What a certificate rests on.
 
+use patra_core::id::Id;
 use patra_core::page::{BadItem, BadReason};
 use patra_core::ports::{DigestAsk, NewWaiver, Prove, SliceOutcome};
-use patra_core::proof::Digests;
 use patra_core::proof::blackbox::Decisions;
+use patra_core::proof::{Digests, Pages};
 use patra_core::spec::snapshot::Operation;
 use patra_core::states::SliceState;
 
@@ -109,4 +110,29 @@ pub(super) async fn a_page_tells_what_it_decided_of_each_id(bench: Bench) {
     bench.change("DELETE FROM ing_outbox").await;
     let later = told(ask(next.id).await.unwrap());
     assert!(later.contains(&("STORED".into(), vec!["a".into(), "c".into()])), "the record still names it: {later:?}");
+}
+
+pub(super) async fn pages_are_found_by_the_windows_they_touch(bench: Bench) {
+    bench.publish(&[(0, 20), (20, 40), (40, 60)]).await;
+    let mut pages = Vec::new();
+    for leased in bench.acquire(3).await {
+        let page = bench.page(&leased.batch, Vec::new(), None);
+        bench.commit(&leased.lease, page).await;
+        pages.push((leased.task.window, leased.batch.id));
+    }
+    pages.sort();
+    for (from, to, want) in [(0, 60, 0..3), (20, 40, 1..2), (19, 21, 0..2), (39, 40, 1..2), (60, 80, 0..0)] {
+        let asked = Pages::Range("crossref".into(), window(from, to));
+        let mut found = Vec::new();
+        while let Some(page) =
+            bench.store.kept_pages(&asked, found.last().copied().unwrap_or_default()).await.unwrap().first()
+        {
+            found.push(page.batch);
+        }
+        let mut want: Vec<Id> = pages[want].iter().map(|(_, page)| *page).collect();
+        want.sort();
+        assert_eq!(found, want, "{from}..{to}");
+    }
+    let other = Pages::Range("datacite".into(), window(0, 60));
+    assert!(bench.store.kept_pages(&other, Id(0)).await.unwrap().is_empty());
 }
