@@ -53,6 +53,7 @@ mod records;
 mod refit;
 mod refresh;
 mod registry;
+mod rehearse;
 mod remap;
 mod rows;
 mod schedule;

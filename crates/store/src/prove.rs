@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
-use patra_core::ports::{DigestAsk, LedgerError, LifeAsk, Namespace, Prove};
+use patra_core::ports::{DigestAsk, LedgerError, LifeAsk, Namespace, Prove, Rehearsal, Rehearsed};
 use patra_core::proof::blackbox::Decisions;
 use patra_core::proof::{Columns, Digests, Evidence, KeptPage, Leaf, Life, Pages, ReadRecord, Waiver};
 use patra_core::states::SliceState;
@@ -22,6 +22,7 @@ use crate::digest;
 use crate::error::DbError;
 use crate::kept;
 use crate::life;
+use crate::rehearse;
 use crate::stats::counts_of;
 use crate::step::ended;
 use crate::store::{Inner, Store};
@@ -102,6 +103,11 @@ impl Prove for Store {
         let (provenance, entity) = (provenance.to_owned(), entity.to_owned());
         let ask = Arc::new(kept::StoredAsk { provenance, entity, batch, ids });
         self.retried("decisions", move |store| decided::read(store, ask.clone())).await
+    }
+
+    async fn rehearse(&self, page: Rehearsal) -> Result<Rehearsed, LedgerError> {
+        let page = Arc::new(page);
+        self.retried("rehearse", move |store| rehearse::rehearse(store, page.clone())).await
     }
 }
 

@@ -35,6 +35,9 @@ pub struct ReplayArgs {
     /// the one in force
     #[arg(long, value_name = "VERSION|FILE|current")]
     pub spec: Option<String>,
+    /// Also commit the records of each page, in a transaction that is taken back, and say what that would have done
+    #[arg(long)]
+    pub full_chain: bool,
     /// Why, for the audit
     #[arg(long, value_name = "TEXT", default_value = "replay")]
     pub reason: String,
@@ -63,7 +66,7 @@ pub async fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
 }
 
 async fn note(desk: &Desk, args: &ReplayArgs, pages: &Pages) -> Result<(), Failure> {
-    let detail = json!({ "pages": format!("{pages:?}"), "spec": args.spec });
+    let detail = json!({ "pages": format!("{pages:?}"), "spec": args.spec, "fullChain": args.full_chain });
     let target = args.id.as_deref().or(args.source.as_deref()).unwrap_or_default();
     Ok(desk.store.note("REPLAY", target, &act(&args.reason), detail).await?)
 }
@@ -109,5 +112,11 @@ fn show(global: &Global, told: &[Value], sums: &Replayed) {
     if !sums.fields.is_empty() {
         let fields: Vec<String> = sums.fields.iter().map(|(name, count)| format!("{name} {count}")).collect();
         println!("fields that change: {}", fields.join(", "));
+    }
+    if let Some(would) = &sums.would {
+        println!(
+            "committed again they would be: {} inserted, {} updated, {} unchanged, {} stale, {} quarantined; nothing was",
+            would.inserted, would.updated, would.unchanged, would.stale, would.quarantined
+        );
     }
 }

@@ -8,8 +8,10 @@ use bytes::Bytes;
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
 use patra_core::pass::id_hash;
-use patra_core::ports::{Ledger, Phase, Prove};
+use patra_core::ports::{Ledger, Phase, Prove, Rehearsal};
 use patra_core::proof::{Differences, Kept, KeptPage, Pages, ReadRecord, Replayed};
+use patra_core::refit::Policy;
+use patra_core::remap::Derivation;
 use patra_core::spec::snapshot::SpecSnapshot;
 use patra_source::decode::Decoded;
 use patra_source::program::Program;
@@ -26,16 +28,25 @@ pub struct Reading {
     pub spec: Arc<SpecSnapshot>,
     own: Result<Program, String>,
     other: Option<Result<Program, String>>,
+    derivation: Result<Derivation, String>,
+    two_phase: bool,
 }
 
 impl Reading {
     pub async fn of(desk: &Desk, plan: Id, other: Option<&str>) -> Result<Reading, Failure> {
         let spec = desk.store.plan(plan).await?.spec;
         let other = match other {
-            Some(other) => Some(Program::compile(&spec_of(desk, &spec, other).await?)),
+            Some(other) => Some(spec_of(desk, &spec, other).await?),
             None => None,
         };
-        Ok(Reading { own: Program::compile(&spec), spec, other })
+        let mapping = other.as_ref().unwrap_or(&spec);
+        Ok(Reading {
+            own: Program::compile(&spec),
+            derivation: Derivation::of(&spec, mapping).map_err(|error| error.to_string()),
+            two_phase: mapping.detail.is_some(),
+            other: other.as_ref().map(Program::compile),
+            spec,
+        })
     }
 
     /// Under the spec of its plan.
@@ -119,7 +130,7 @@ impl<'a> Rereading<'a> {
     async fn one(&mut self, read: &Read) -> Result<Value, Failure> {
         let page = &read.page;
         let mut told = json!({ "batch": page.batch, "window": page.window.to_string(), "phase": page.phase.code() });
-        let (outcome, message) = match (&page.kept, &read.own) {
+        let (mut outcome, mut message) = match (&page.kept, &read.own) {
             (Kept::Sample(_), _) => ("SAMPLE_ONLY", "only the beginning of the answer was kept".to_owned()),
             (Kept::Nothing, _) => ("NOT_KEPT", "no answer was kept, or it is past its time".to_owned()),
             // Answers that a rule takes for an empty page are no pages.
@@ -127,6 +138,9 @@ impl<'a> Rereading<'a> {
             (_, Err(message)) => ("BROKEN", message.clone()),
             (_, Ok(own)) => self.compared(read, own, &mut told).await?,
         };
+        if let Some(refused) = self.rehearsed(read, &mut told).await? {
+            (outcome, message) = ("REFUSED", refused);
+        }
         self.sums.count(outcome);
         told["outcome"] = outcome.into();
         told["message"] = message.into();
@@ -156,6 +170,31 @@ impl<'a> Rereading<'a> {
         self.sums.add(&differences);
         told["differences"] = json!(differences);
         Ok(("DIFFERENT", differences.told()))
+    }
+
+    /// Commits the records of a page and takes that back; why they would be refused.
+    async fn rehearsed(&mut self, read: &Read, told: &mut Value) -> Result<Option<String>, Failure> {
+        let (page, reading) = (&read.page, &read.reading);
+        let decoded = read.other.as_ref().unwrap_or(&read.own);
+        // A list of ids is no page of records.
+        let listed = page.phase == Phase::Search && reading.two_phase;
+        let (Ok(decoded), Some(fetched_at), true) = (decoded, page.fetched_at, self.args.full_chain && !listed) else {
+            return Ok(None);
+        };
+        let derivation = reading.derivation.as_ref().map_err(|error| Failure::new(Exit::Definition, error))?;
+        let rehearsed = self.desk.store.rehearse(Rehearsal {
+            batch: page.batch,
+            entity: reading.spec.entity.clone(),
+            operation: reading.spec.operation,
+            policy: Policy::of(&reading.spec),
+            mapping_hash: derivation.mapping_hash,
+            records: derivation.records(decoded.items.clone(), page.window, fetched_at),
+            bad: decoded.bad.clone(),
+        });
+        let rehearsed = rehearsed.await?;
+        told["would"] = json!(rehearsed.counts);
+        self.sums.would.get_or_insert_default().add(&rehearsed.counts);
+        Ok(rehearsed.refused)
     }
 
     /// The page reads as it did: the same ids in the same order, the same total, and the records it stored.

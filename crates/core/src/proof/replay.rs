@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::hash::Hash32;
 use crate::id::Id;
 use crate::page::Item;
-use crate::ports::Phase;
+use crate::ports::{Counts, Phase};
 use crate::time::Timestamp;
 use crate::window::Window;
 
@@ -109,7 +109,7 @@ pub struct Replayed {
     pub pages: u64,
     pub same: u64,
     pub different: u64,
-    /// Pages that cannot be read under the spec.
+    /// Pages that cannot be read under the spec, or whose records the database would refuse.
     pub broken: u64,
     /// Pages of which no whole answer is kept.
     pub not_kept: u64,
@@ -119,6 +119,9 @@ pub struct Replayed {
     pub changed: u64,
     /// In how many records each field differs; `content` where the record itself does.
     pub fields: BTreeMap<String, u64>,
+    /// What committing all records again would have done, where that was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would: Option<Counts>,
 }
 
 impl Replayed {
@@ -128,7 +131,7 @@ impl Replayed {
         match outcome {
             "SAME" => self.same += 1,
             "DIFFERENT" => self.different += 1,
-            "BROKEN" => self.broken += 1,
+            "BROKEN" | "REFUSED" => self.broken += 1,
             _ => self.not_kept += 1,
         }
     }

@@ -105,7 +105,7 @@ impl Reading<'_> {
             bad,
             quarantine: self.spec().quarantine,
             missing: Vec::new(),
-            policy: self.policy(),
+            policy: Policy::of(self.spec()),
             page_ids,
             id_list: None,
             item_count,
@@ -158,15 +158,6 @@ impl Reading<'_> {
             records.push(NewRecord::of(item, fetched_at, spec.registry_version, &self.pointers));
         }
         (records, dropped)
-    }
-
-    /// A refresh maps anew what was mapped otherwise; everything else keeps to the order of versions.
-    fn policy(&self) -> Policy {
-        match self.spec().operation {
-            Operation::Harvest | Operation::Backfill => Policy::Newest,
-            Operation::Update if self.spec().fill_only => Policy::FillOnly,
-            Operation::Update => Policy::Remap,
-        }
     }
 
     /// Whether the query keeps an item. What cannot be decided is kept, and counted; so is a deletion, which shows no

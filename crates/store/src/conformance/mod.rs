@@ -86,6 +86,7 @@ every_backend! {
         a_digest_takes_no_column_that_the_schema_does_not_have,
         a_page_tells_what_it_decided_of_each_id,
         pages_are_found_by_the_windows_they_touch,
+        a_rehearsal_says_what_a_commit_would_do_and_writes_nothing,
     ],
     export: [
         records_come_in_the_order_of_their_keys,

@@ -1,10 +1,13 @@
 //! What a certificate rests on.
 
+use patra_core::hash::Hash32;
 use patra_core::id::Id;
 use patra_core::page::{BadItem, BadReason};
-use patra_core::ports::{DigestAsk, NewWaiver, Prove, SliceOutcome};
+use patra_core::ports::{Counts, DigestAsk, NewWaiver, Prove, Rehearsal, SliceOutcome};
 use patra_core::proof::blackbox::Decisions;
 use patra_core::proof::{Digests, Pages};
+use patra_core::record::NewRecord;
+use patra_core::refit::Policy;
 use patra_core::spec::snapshot::Operation;
 use patra_core::states::SliceState;
 
@@ -135,4 +138,33 @@ pub(super) async fn pages_are_found_by_the_windows_they_touch(bench: Bench) {
     }
     let other = Pages::Range("datacite".into(), window(0, 60));
     assert!(bench.store.kept_pages(&other, Id(0)).await.unwrap().is_empty());
+}
+
+pub(super) async fn a_rehearsal_says_what_a_commit_would_do_and_writes_nothing(bench: Bench) {
+    let leased = bench.leased().await;
+    let page = bench.page(&leased.batch, vec![record("a", 2, "old"), record("b", 2, "x"), record("d", 2, "z")], None);
+    bench.commit(&leased.lease, page).await;
+    let rows = || bench.column("SELECT provider_id, ' ', version_no, ' ', fields, ' ', checked_at FROM ing_record");
+    let before = (bench.ledger_state().await, rows().await);
+    bench.advance(patra_core::time::Span::from_seconds(5));
+    let rehearsal = |records: Vec<NewRecord>| Rehearsal {
+        batch: leased.batch.id,
+        entity: "works".into(),
+        operation: Operation::Harvest,
+        policy: Policy::Newest,
+        mapping_hash: Hash32::of(b"mapping"),
+        records,
+        bad: Vec::new(),
+    };
+    let records = vec![record("a", 3, "new"), record("b", 2, "x"), record("c", 1, "y"), record("d", 1, "late")];
+    let told = bench.store.rehearse(rehearsal(records)).await.unwrap();
+    let want = Counts { fetched: 4, inserted: 1, updated: 1, unchanged: 1, stale: 1, ..Counts::default() };
+    assert_eq!((told.counts, told.refused), (want, None));
+    assert_eq!((bench.ledger_state().await, rows().await), before);
+    bench.refuse_poison().await;
+    let told = bench.store.rehearse(rehearsal(vec![record("poison", 1, "x")])).await.unwrap();
+    assert!(told.refused.is_some_and(|message| message.contains("poison")));
+    let gone = Rehearsal { batch: Id(1), ..rehearsal(Vec::new()) };
+    assert!(bench.store.rehearse(gone).await.unwrap_err().to_string().contains("page 1"));
+    assert_eq!((bench.ledger_state().await, rows().await), before);
 }
