@@ -24,6 +24,7 @@ pub mod registry;
 pub mod relay;
 pub mod remap;
 pub mod replay;
+pub mod replay_live;
 pub mod reread;
 pub mod rework;
 pub mod roles;

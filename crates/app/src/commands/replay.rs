@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cli::Global;
 use crate::commands::operator::{act, find};
+use crate::commands::replay_live;
 use crate::commands::reread::Rereading;
 use crate::failure::{Exit, Failure};
 use crate::table;
@@ -38,6 +39,9 @@ pub struct ReplayArgs {
     /// Also commit the records of each page, in a transaction that is taken back, and say what that would have done
     #[arg(long)]
     pub full_chain: bool,
+    /// Ask the source for the page again, through its rate limit, and compare; the answer is not stored
+    #[arg(long, conflicts_with_all = ["source", "spec", "full_chain"])]
+    pub live: bool,
     /// Why, for the audit
     #[arg(long, value_name = "TEXT", default_value = "replay")]
     pub reason: String,
@@ -50,6 +54,36 @@ fn range(text: &str) -> Result<Window, String> {
 }
 
 pub async fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    match args.live {
+        true => live(global, args).await,
+        false => offline(global, args).await,
+    }
+}
+
+async fn live(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    let told = Desk::act(global, async |desk| {
+        let pages = pages_asked(desk, args).await?;
+        let Pages::Batch(batch) = pages else {
+            return Err(Failure::new(Exit::Usage, "`--live` asks for one page")
+                .hint("`patra batch list --run ID` shows the pages of a run, `--task ID` those of a task"));
+        };
+        note(desk, args, &pages).await?;
+        replay_live::asked_again(desk, batch).await
+    })
+    .await?;
+    let message = told["message"].as_str().unwrap_or_default();
+    match global.json {
+        true => println!("{told}"),
+        false => println!("page {}: {message}", table::text_of(&told["batch"])),
+    }
+    match told["outcome"] == "SAME" {
+        true => Ok(()),
+        false => Err(Failure::new(Exit::Incomplete, "the source has changed since the page was read")
+            .hint("a harvest reads what has changed; `patra backfill` reads a past window again")),
+    }
+}
+
+async fn offline(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
     let (told, sums) = Desk::act(global, async |desk| {
         let pages = pages_asked(desk, args).await?;
         note(desk, args, &pages).await?;
@@ -66,7 +100,8 @@ pub async fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
 }
 
 async fn note(desk: &Desk, args: &ReplayArgs, pages: &Pages) -> Result<(), Failure> {
-    let detail = json!({ "pages": format!("{pages:?}"), "spec": args.spec, "fullChain": args.full_chain });
+    let detail =
+        json!({ "pages": format!("{pages:?}"), "spec": args.spec, "fullChain": args.full_chain, "live": args.live });
     let target = args.id.as_deref().or(args.source.as_deref()).unwrap_or_default();
     Ok(desk.store.note("REPLAY", target, &act(&args.reason), detail).await?)
 }

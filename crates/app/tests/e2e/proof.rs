@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Desk, Sim, change, days_ago, shipped, strs};
+use crate::support::{Desk, Sim, change, days_ago, hashes, rows, shipped, strs};
 
 fn harvested(desk: &Desk) -> Sim {
     let sim = Sim::start(desk, &["--records", "120", "--source", "datacite", "--unlimited"]);
@@ -150,4 +150,56 @@ fn a_range_replays_the_pages_of_its_windows_and_sums_them_up() {
     let back = ["replay", "--source", "datacite", "--range", "2026-01-02..2026-01-01"];
     desk.patra(&back).ended(2).complains(&["ends before it begins"]);
     desk.patra(&["replay", "1", "--range", "2026-01-01..2026-01-02"]).ended(2).complains(&["--range"]);
+}
+
+#[test]
+fn a_page_asked_for_again_says_whether_the_source_has_changed() {
+    let desk = Desk::new();
+    let sim = harvested(&desk);
+    let batches = desk.json(&["batch", "list", "--limit", "1000"]);
+    let fullest = batches.as_array().unwrap().iter().max_by_key(|batch| batch["record_count"].as_i64()).unwrap();
+    let batch = fullest["id"].as_str().unwrap();
+    let tables = || hashes(&desk.path("patra.db"), &["ing_audit", "ing_worker"]);
+    let before = tables();
+    let same = desk.json(&["replay", batch, "--live"]);
+    assert_eq!((&same["outcome"], &same["records"]), (&"SAME".into(), &fullest["record_count"]), "{same}");
+    assert!(same["request"].as_str().unwrap().contains(&sim.address), "{same}");
+    assert_eq!(tables(), before);
+    change(
+        &desk.path("patra.db"),
+        "UPDATE ing_task_run_batch SET total_hint = total_hint + 1 WHERE record_count > 0 AND total_hint IS NOT NULL",
+    );
+    let said = desk.patra(&["replay", batch, "--live"]).ended(1);
+    assert!(said.out.contains("the source says otherwise now: it counts"), "{}", said.out);
+    said.complains(&["the source has changed since"]);
+    desk.patra(&["replay", fullest["run_id"].as_str().unwrap(), "--live"])
+        .ended(2)
+        .complains(&["one page", "batch list"]);
+    desk.patra(&["replay", batch, "--live", "--spec", "current"]).ended(2).complains(&["--live"]);
+    desk.patra(&["source", "pause", "datacite", "--reason", "quiet"]).ended(0);
+    desk.patra(&["replay", batch, "--live"]).ended(6).complains(&["`datacite` is stopped"]);
+    desk.patra(&["source", "resume", "datacite", "--reason", "on"]).ended(0);
+    sim.stop();
+    desk.patra(&["replay", batch, "--live"]).ended(6).complains(&["cannot be asked for again", "without `--live`"]);
+    let audit = rows(&desk.path("patra.db"), "SELECT detail FROM ing_audit WHERE action_code = 'REPLAY' ORDER BY id");
+    assert!(audit.len() == 4 && audit.iter().all(|detail| detail.contains("\"live\":true")), "{audit:?}");
+}
+
+#[test]
+fn another_source_at_the_same_place_is_seen_to_say_otherwise() {
+    let desk = Desk::new();
+    let sim = harvested(&desk);
+    let address = sim.address.clone();
+    let batches = desk.json(&["batch", "list", "--limit", "1000"]);
+    let fullest = batches.as_array().unwrap().iter().max_by_key(|batch| batch["record_count"].as_i64()).unwrap();
+    sim.stop();
+    let other = ["--records", "90", "--source", "datacite", "--unlimited", "--seed", "7"];
+    let _other = Sim::at(&desk, &address, &other);
+    let said = desk.patra(&["replay", fullest["id"].as_str().unwrap(), "--live", "--json"]).ended(1);
+    let told = said.json();
+    assert_eq!(told["outcome"], "CHANGED", "{told}");
+    assert!(told["message"].as_str().unwrap().starts_with("the source says otherwise now: "), "{told}");
+    let differences = &told["differences"];
+    let some = |name: &str| !differences[name].as_array().unwrap().is_empty();
+    assert!(some("added") || some("lost") || some("changed"), "{told}");
 }

@@ -96,7 +96,11 @@ pub struct Sim {
 
 impl Sim {
     pub fn start(desk: &Desk, args: &[&str]) -> Sim {
-        let mut command = desk.command(&["sim", "serve", "--json", "--listen", "127.0.0.1:0"]);
+        Sim::at(desk, "127.0.0.1:0", args)
+    }
+
+    pub fn at(desk: &Desk, address: &str, args: &[&str]) -> Sim {
+        let mut command = desk.command(&["sim", "serve", "--json", "--listen", address]);
         let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
