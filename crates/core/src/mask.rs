@@ -73,18 +73,20 @@ pub fn sample(bytes: &[u8], most: usize) -> Vec<u8> {
     for (range, mask) in found(seen) {
         let before = &seen[done..range.start];
         if range.start >= most || out.len() + before.len() + mask.len() > most {
-            return filled(out, before, most);
+            let room = (most - out.len()).min(most.saturating_sub(done));
+            return filled(out, before, room);
         }
         out.extend_from_slice(before);
         out.extend_from_slice(mask.as_bytes());
         done = range.end;
     }
-    filled(out, &seen[done..seen.len().min(most).max(done)], most)
+    let room = (most - out.len()).min(most.saturating_sub(done));
+    filled(out, &seen[done..], room)
 }
 
 /// Adds as much as there is room for, in whole characters where it is UTF-8.
-fn filled(mut out: Vec<u8>, more: &[u8], most: usize) -> Vec<u8> {
-    let mut room = more.len().min(most - out.len());
+fn filled(mut out: Vec<u8>, more: &[u8], room: usize) -> Vec<u8> {
+    let mut room = more.len().min(room);
     while room < more.len() && room > 0 && more[room] & 0xC0 == 0x80 {
         room -= 1;
     }
