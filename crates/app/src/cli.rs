@@ -74,6 +74,9 @@ pub enum Command {
     Why(crate::commands::why::WhyArgs),
     /// Read kept pages again, without a request, under the same or another mapping; writes nothing
     Replay(crate::commands::replay::ReplayArgs),
+    /// The evidence of a run or a page, as one archive
+    #[command(subcommand)]
+    Blackbox(crate::commands::blackbox::BlackboxCommand),
     /// Derive stored records anew from kept pages, without a request, under another mapping
     Remap(crate::commands::remap::RemapArgs),
     /// Write records as JSON lines, CSV or Parquet

@@ -107,6 +107,8 @@ impl From<patra_engine::planner::PlanError> for Failure {
             E::Paused { provenance, reason } => stopped(&provenance, &reason),
             E::Held { .. } => Failure::new(Exit::Source, error)
                 .hint("too much of it failed lately; what is planned goes on, and planning after that time"),
+            E::NotByWindow { .. } => Failure::new(Exit::Usage, error)
+                .hint("run `patra update` again"),
             E::NoPlan(error @ NoPlan::Zone(_)) => Failure::new(Exit::Definition, error),
             E::NoPlan(error @ NoPlan::OutOfRange { .. }) => Failure::new(Exit::Usage, error)
                 .hint("the source declares `window.out_of_range: fail`; ask for a time inside its range"),

@@ -1,5 +1,7 @@
 //! `patra`: one command takes a source definition to a complete, proven copy.
 
+mod archive;
+mod asked;
 mod asker;
 mod cli;
 mod clock;
@@ -7,6 +9,7 @@ mod commands;
 mod counting;
 mod failure;
 mod gate;
+mod log;
 mod memory;
 mod metrics;
 mod opening;
@@ -30,7 +33,7 @@ fn main() -> ExitCode {
     memory::give_large_blocks_back();
     end_quietly_on_a_closed_pipe();
     let cli = Cli::parse();
-    start_logging(&cli);
+    log::start(&cli);
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -67,6 +70,7 @@ async fn dispatch(cli: &Cli) -> Result<(), Failure> {
         Command::Why(args) => commands::why::run(global, args).await,
         Command::Replay(args) => commands::replay::run(global, args).await,
         Command::Remap(args) => commands::remap::run(global, args).await,
+        Command::Blackbox(command) => commands::blackbox::run(global, command).await,
         Command::Export(args) => commands::export::run(global, args).await,
         Command::Update(args) => commands::update::run(global, args).await,
         Command::Signal(command) => commands::update::signal(global, command).await,
@@ -119,22 +123,4 @@ fn end_quietly_on_a_closed_pipe() {
         }
         usual(panic);
     }));
-}
-
-/// Talk goes to stderr; `RUST_LOG` overrides `-v`. What runs for years says why it waits, also without `-v`.
-fn start_logging(cli: &Cli) {
-    let stays =
-        matches!(cli.command, Command::Planner(_) | Command::Executor(_) | Command::Relay(_) | Command::Serve(_));
-    let level = match cli.global.verbose {
-        0 if stays && !cli.global.quiet => "warn",
-        0 => "error",
-        1 => "info",
-        _ => "debug",
-    };
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-        tracing_subscriber::EnvFilter::new(format!(
-            "patra={level},patra_engine={level},patra_store={level},patra_source={level},patra_remote={level}"
-        ))
-    });
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
 }

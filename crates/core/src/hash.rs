@@ -46,6 +46,20 @@ impl Hash32 {
     }
 }
 
+/// [`Hash32::of`] over bytes that come piece by piece.
+#[derive(Default)]
+pub struct Hashing(Sha256);
+
+impl Hashing {
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    pub fn end(self) -> Hash32 {
+        Hash32(self.0.finalize().into())
+    }
+}
+
 /// A digest over parts that come one after the other, each with its kind and length.
 #[derive(Default)]
 pub struct Digesting(Sha256);

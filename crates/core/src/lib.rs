@@ -13,6 +13,7 @@ pub mod gate;
 pub mod hash;
 pub mod healing;
 pub mod id;
+pub mod mask;
 pub mod outbox;
 pub mod page;
 pub mod pass;

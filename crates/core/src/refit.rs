@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::hash::Hash32;
+use crate::spec::snapshot::{Operation, SpecSnapshot};
 
 /// What a page may do to a record that is stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,17 @@ pub enum Policy {
     Remap,
     /// What is stored is never overwritten; what it lacks is filled in.
     FillOnly,
+}
+
+impl Policy {
+    /// A refresh maps anew what was mapped otherwise; everything else keeps to the order of versions.
+    pub fn of(spec: &SpecSnapshot) -> Policy {
+        match spec.operation {
+            Operation::Harvest | Operation::Backfill => Policy::Newest,
+            Operation::Update if spec.fill_only => Policy::FillOnly,
+            Operation::Update => Policy::Remap,
+        }
+    }
 }
 
 /// The fields of a stored record after a page that does not replace its content; `None` where they stay.

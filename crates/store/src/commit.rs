@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use patra_core::hash::Hash32;
+use patra_core::page::BadItem;
 use patra_core::planted::{Defect, planted};
 use patra_core::ports::{BatchCommit, Committed, Counts, Lease, LedgerError, OpenBatch};
 use patra_core::record::{NewRecord, dedupe};
@@ -148,7 +149,7 @@ async fn commit_in(tx: &mut Tx, store: &Inner, lease: &Lease, page: &Prepared) -
     counts.filtered = u64::from(batch.filtered);
     counts.fetched = (batch.records.len() + page.duplicates + batch.bad.len()) as u64 + counts.filtered;
     store.fail.hit("t1.quarantine")?;
-    write_quarantine(tx, store, &at, batch).await?;
+    write_quarantine(tx, store, &at, &batch.bad).await?;
     counts.tombstoned = missing::write(tx, store, &at, batch).await?;
     hint::write(tx, store, &at, batch, &kept.changed).await?;
     store.fail.hit("t1.body")?;
@@ -221,9 +222,14 @@ fn follows(row: &Row, batch: &BatchCommit, next: &OpenBatch) -> Result<(), Ledge
     if chained { Ok(()) } else { Err(row.corrupt("after_token", "the next page does not follow this one")) }
 }
 
-async fn write_quarantine(tx: &mut Tx, store: &Inner, at: &PageOwner<'_>, batch: &BatchCommit) -> Result<(), DbError> {
-    let mut rows: Vec<Value> = Vec::with_capacity(batch.bad.len() * 15);
-    for bad in &batch.bad {
+pub(crate) async fn write_quarantine(
+    tx: &mut Tx,
+    store: &Inner,
+    at: &PageOwner<'_>,
+    bad: &[BadItem],
+) -> Result<(), DbError> {
+    let mut rows: Vec<Value> = Vec::with_capacity(bad.len() * 15);
+    for bad in bad {
         let reason = serde_json::to_value(bad.reason).map_err(|error| DbError::Data(error.to_string()))?;
         rows.extend([
             store.ids.next().into(),

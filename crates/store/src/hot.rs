@@ -1,9 +1,9 @@
 //! Every statement whose cost must not grow with the ledger, with the index it must use.
 
 use crate::{
-    cancel, claim, commit, coverage, cursor, dispatch, export, finish, gate, hint, history, holes, inspect, life, mark,
-    missing, outbox, outbox_kept, pass, plan, progress, prove, queue, quota, records, refit, refresh, remap, rows,
-    schedule, shared, watched,
+    cancel, claim, commit, coverage, cursor, decided, dispatch, export, finish, gate, hint, history, holes, inspect,
+    life, mark, missing, outbox, outbox_kept, pass, plan, progress, prove, queue, quota, records, refit, refresh,
+    remap, rows, schedule, shared, watched,
 };
 
 /// (statement, index). `PK` is the primary key.
@@ -40,6 +40,9 @@ pub(crate) const HOT: &[(&str, &str)] = &[
     (hint::STORED_OF, "uk_record"),
     (hint::CLOSE_ASKED, "idx_signal_name"),
     (remap::STORED, "uk_record"),
+    (decided::RECORDS, "uk_record"),
+    (decided::EVENTS, "uk_outbox_version"),
+    (decided::QUARANTINED, "idx_quarantine_batch"),
     (remap::DERIVE, "PK"),
     (records::READ_RECORDS, "uk_record"),
     (records::CHECK_RECORDS, "PK"),

@@ -30,19 +30,24 @@ pub(crate) async fn pages(store: Arc<Inner>, asked: Arc<(Pages, Id)>) -> Result<
 }
 
 async fn pages_in(tx: &mut Tx, pages: &Pages, after: Id) -> Result<Vec<KeptPage>, DbError> {
-    let (column, key) = match pages {
-        Pages::Batch(id) => ("b.id", Value::from(*id)),
-        Pages::Run(id) => ("b.run_id", Value::from(*id)),
-        Pages::Task(id) => ("b.task_id", Value::from(*id)),
-        Pages::Source(name) => ("b.provenance_code", Value::from(name)),
+    let (condition, mut values) = match pages {
+        Pages::Batch(id) => ("b.id = ?", vec![Value::from(*id)]),
+        Pages::Run(id) => ("b.run_id = ?", vec![Value::from(*id)]),
+        Pages::Task(id) => ("b.task_id = ?", vec![Value::from(*id)]),
+        Pages::Source(name) => ("b.provenance_code = ?", vec![Value::from(name)]),
+        Pages::Range(name, window) => (
+            "b.provenance_code = ? AND s.window_to > ? AND s.window_from < ?",
+            vec![Value::from(name), window.from().into(), window.to().into()],
+        ),
     };
     let text = format!(
         "SELECT b.id, b.plan_id, b.phase, b.page_ids, b.total_hint, b.fetched_at, s.window_from, s.window_to, k.whole, k.bytes_raw, k.body_zstd
            FROM ing_task_run_batch b JOIN ing_plan_slice s ON s.id = b.slice_id
            LEFT JOIN ing_page_body k ON k.hash = b.body_hash
-          WHERE {column} = ? AND b.id > ? AND b.status_code = 'SUCCEEDED' ORDER BY b.id LIMIT ?"
+          WHERE {condition} AND b.id > ? AND b.status_code = 'SUCCEEDED' ORDER BY b.id LIMIT ?"
     );
-    let rows = tx.rows_composed("ing_task_run_batch", &text, vec![key, after.into(), PAGES_AT_ONCE.into()]).await?;
+    values.extend([after.into(), PAGES_AT_ONCE.into()]);
+    let rows = tx.rows_composed("ing_task_run_batch", &text, values).await?;
     rows.iter().map(|row| Ok(page_of(row)?)).collect()
 }
 
@@ -67,14 +72,11 @@ fn page_of(row: &Row) -> Result<KeptPage, LedgerError> {
 }
 
 fn kept_of(row: &Row) -> Result<Kept, LedgerError> {
-    match row.opt_int("whole")? {
-        None => return Ok(Kept::Nothing),
-        Some(0) => return Ok(Kept::Sample),
-        Some(_) => {}
-    }
+    let Some(whole) = row.opt_int("whole")? else { return Ok(Kept::Nothing) };
     let size = row.int("bytes_raw")?.clamp(0, BODY_MAX);
     let body = zstd::bulk::decompress(row.bytes("body_zstd")?, usize::try_from(size).unwrap_or_default());
-    body.map(|body| Kept::Whole(Bytes::from(body))).map_err(|error| row.corrupt("body_zstd", &error.to_string()))
+    let body = Bytes::from(body.map_err(|error| row.corrupt("body_zstd", &error.to_string()))?);
+    Ok(if whole == 0 { Kept::Sample(body) } else { Kept::Whole(body) })
 }
 
 /// Which stored records a page is asked about.

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use patra_core::hash::Hash32;
 use patra_core::id::Id;
-use patra_core::ports::{DigestAsk, LedgerError, LifeAsk, Namespace, Prove};
+use patra_core::ports::{DigestAsk, LedgerError, LifeAsk, Namespace, Prove, Rehearsal, Rehearsed};
+use patra_core::proof::blackbox::Decisions;
 use patra_core::proof::{Columns, Digests, Evidence, KeptPage, Leaf, Life, Pages, ReadRecord, Waiver};
 use patra_core::states::SliceState;
 use patra_core::time::Timestamp;
@@ -16,11 +17,13 @@ use serde_json::{Map, Value as Json};
 
 use crate::coverage::{READ_CURSOR, read_cursor};
 use crate::db::Tx;
+use crate::decided;
 use crate::digest;
 use crate::error::DbError;
 use crate::kept;
 use crate::life;
 use crate::prefix::ORDERED;
+use crate::rehearse;
 use crate::stats::counts_of;
 use crate::step::ended;
 use crate::store::{Inner, Store};
@@ -89,6 +92,23 @@ impl Prove for Store {
         let (provenance, entity) = (provenance.to_owned(), entity.to_owned());
         let ask = Arc::new(kept::StoredAsk { provenance, entity, batch, ids });
         self.retried("stored_by", move |store| kept::stored(store, ask.clone())).await
+    }
+
+    async fn decisions(
+        &self,
+        provenance: &str,
+        entity: &str,
+        batch: Id,
+        ids: Vec<String>,
+    ) -> Result<Decisions, LedgerError> {
+        let (provenance, entity) = (provenance.to_owned(), entity.to_owned());
+        let ask = Arc::new(kept::StoredAsk { provenance, entity, batch, ids });
+        self.retried("decisions", move |store| decided::read(store, ask.clone())).await
+    }
+
+    async fn rehearse(&self, page: Rehearsal) -> Result<Rehearsed, LedgerError> {
+        let page = Arc::new(page);
+        self.retried("rehearse", move |store| rehearse::rehearse(store, page.clone())).await
     }
 }
 

@@ -24,7 +24,7 @@ use crate::store::{Inner, Store};
 use crate::told::{Told, tell};
 use crate::value::{Row, Value, params};
 
-const PAGE: &str = "-- remap.page
+pub(crate) const PAGE: &str = "-- remap.page
     SELECT id, plan_id, slice_id, task_id, run_id, provenance_code, expr_hash FROM ing_task_run_batch WHERE id = :id";
 pub(crate) const STORED: &str = "-- remap.stored
     SELECT id, provider_id, version_no, effective_at, declared_version, fetched_at, content_hash, mapping_version,
@@ -130,7 +130,7 @@ async fn derive(tx: &mut Tx, store: &Inner, page: &RemapPage) -> Result<RemapCou
 }
 
 /// The run that met the page; nothing is written in its name but where a record came from.
-fn lineage(row: &Row, now: Timestamp) -> Result<Lease, LedgerError> {
+pub(crate) fn lineage(row: &Row, now: Timestamp) -> Result<Lease, LedgerError> {
     Ok(Lease {
         task: row.id("task_id")?,
         epoch: 0,

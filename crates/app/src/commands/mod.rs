@@ -1,12 +1,14 @@
 //! One file per command.
 
 pub mod backfill;
+pub mod blackbox;
 pub mod certify;
 pub mod certify_html;
 pub mod cursor;
 pub mod demo;
 pub mod demo_fleet;
 pub mod doctor;
+pub mod evidence;
 pub mod export;
 pub mod gate;
 pub mod harvest;
@@ -14,6 +16,7 @@ pub mod init;
 pub mod migrate;
 pub mod nouns;
 pub mod operator;
+pub mod other_spec;
 pub mod outbox;
 pub mod quarantine;
 pub mod query;
@@ -21,6 +24,8 @@ pub mod registry;
 pub mod relay;
 pub mod remap;
 pub mod replay;
+pub mod replay_live;
+pub mod reread;
 pub mod rework;
 pub mod roles;
 pub mod schedule;

@@ -17,7 +17,7 @@ use serde_json::json;
 
 use crate::cli::Global;
 use crate::commands::operator::act;
-use crate::commands::replay::{decoded_with, spec_of};
+use crate::commands::other_spec::{decoded_with, spec_of};
 use crate::counting::Counting;
 use crate::failure::{Exit, Failure};
 use crate::wiring::Desk;

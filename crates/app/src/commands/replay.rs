@@ -1,27 +1,21 @@
-//! `patra replay`: kept pages read again, without one request, under the spec of their plan or another one. It writes
+//! `patra replay`: kept pages read again, under the spec of their plan or another one, or asked for again. It writes
 //! nothing but a row of the audit.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
-
 use clap::Args;
-use patra_core::hash::Hash32;
 use patra_core::id::Id;
-use patra_core::pass::id_hash;
-use patra_core::ports::{Ledger, Noun, Operate, Phase, Prove, Registry};
-use patra_core::proof::{Differences, Kept, KeptPage, Pages, ReadRecord};
-use patra_core::registry::{Definition, decode};
-use patra_core::spec::snapshot::SpecSnapshot;
-use patra_source::decode::Decoded;
-use patra_source::program::Program;
+use patra_core::ports::{Noun, Operate};
+use patra_core::proof::{Pages, Replayed};
+use patra_core::time::Timestamp;
+use patra_core::window::Window;
 use serde_json::{Value, json};
 
 use crate::cli::Global;
 use crate::commands::operator::{act, find};
-use crate::failure::{Exit, Failure, mistaken};
+use crate::commands::replay_live;
+use crate::commands::reread::Rereading;
+use crate::failure::{Exit, Failure};
 use crate::table;
-use crate::wiring::{Apply, Desk, looks_like_a_file, plain, read_definition};
+use crate::wiring::Desk;
 
 /// Pages shown to a person; `--json` has all.
 const SHOWN_MAX: usize = 50;
@@ -35,44 +29,89 @@ pub struct ReplayArgs {
     /// Every kept page of a source
     #[arg(long, value_name = "SOURCE", group = "what")]
     pub source: Option<String>,
+    /// Of a source only the pages of windows that touch this time (`2026-11-01..2026-11-08`)
+    #[arg(long, value_name = "FROM..TO", requires = "source", conflicts_with = "id", value_parser = range)]
+    pub range: Option<Window>,
     /// What would change under another mapping: a version (`patra registry history`), a definition file, or `current` for
     /// the one in force
     #[arg(long, value_name = "VERSION|FILE|current")]
     pub spec: Option<String>,
+    /// Also commit the records of each page, in a transaction that is taken back, and say what that would have done
+    #[arg(long)]
+    pub full_chain: bool,
+    /// Ask the source for the page again, through its rate limit, and compare; the answer is not stored
+    #[arg(long, conflicts_with_all = ["source", "spec", "full_chain"])]
+    pub live: bool,
     /// Why, for the audit
     #[arg(long, value_name = "TEXT", default_value = "replay")]
     pub reason: String,
 }
 
+fn range(text: &str) -> Result<Window, String> {
+    let (from, to) = text.split_once("..").ok_or("wants two times, e.g. `2026-11-01..2026-11-08`")?;
+    let time = |text: &str| text.parse::<Timestamp>().map_err(|error| error.to_string());
+    Window::new(time(from)?, time(to)?).ok_or_else(|| "ends before it begins".into())
+}
+
 pub async fn run(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    match args.live {
+        true => live(global, args).await,
+        false => offline(global, args).await,
+    }
+}
+
+async fn live(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
     let told = Desk::act(global, async |desk| {
         let pages = pages_asked(desk, args).await?;
-        let detail = json!({ "pages": format!("{pages:?}"), "spec": args.spec });
-        desk.store
-            .note(
-                "REPLAY",
-                args.id.as_deref().or(args.source.as_deref()).unwrap_or_default(),
-                &act(&args.reason),
-                detail,
-            )
-            .await?;
-        replayed(desk, &pages, args.spec.as_deref()).await
+        let Pages::Batch(batch) = pages else {
+            return Err(Failure::new(Exit::Usage, "`--live` asks for one page")
+                .hint("`patra batch list --run ID` shows the pages of a run, `--task ID` those of a task"));
+        };
+        note(desk, args, &pages).await?;
+        replay_live::asked_again(desk, batch).await
     })
     .await?;
-    show(global, &told);
-    let count = |outcome: &str| told.iter().filter(|one| one["outcome"] == outcome).count();
-    match (told.len(), count("DIFFERENT") + count("BROKEN")) {
+    let message = told["message"].as_str().unwrap_or_default();
+    match global.json {
+        true => println!("{told}"),
+        false => println!("page {}: {message}", table::text_of(&told["batch"])),
+    }
+    match told["outcome"] == "SAME" {
+        true => Ok(()),
+        false => Err(Failure::new(Exit::Incomplete, "the source has changed since the page was read")
+            .hint("a harvest reads what has changed; `patra backfill` reads a past window again")),
+    }
+}
+
+async fn offline(global: &Global, args: &ReplayArgs) -> Result<(), Failure> {
+    let (told, sums) = Desk::act(global, async |desk| {
+        let pages = pages_asked(desk, args).await?;
+        note(desk, args, &pages).await?;
+        Rereading::new(desk, args).replayed(&pages, global.quiet).await
+    })
+    .await?;
+    show(global, &told, &sums);
+    match (told.len(), sums.different + sums.broken) {
         (0, _) => Err(Failure::new(Exit::NotFound, "there is no committed page of that name")),
         (_, 0) => Ok(()),
-        (_, _) if args.spec.is_some() && count("BROKEN") == 0 => Ok(()),
+        (_, _) if args.spec.is_some() && sums.broken == 0 => Ok(()),
         (all, bad) => Err(Failure::new(Exit::Incomplete, format!("{bad} of {all} pages do not read as they did"))),
     }
 }
 
+async fn note(desk: &Desk, args: &ReplayArgs, pages: &Pages) -> Result<(), Failure> {
+    let detail =
+        json!({ "pages": format!("{pages:?}"), "spec": args.spec, "fullChain": args.full_chain, "live": args.live });
+    let target = args.id.as_deref().or(args.source.as_deref()).unwrap_or_default();
+    Ok(desk.store.note("REPLAY", target, &act(&args.reason), detail).await?)
+}
+
 /// A page, a run or a task, whichever has this id.
 async fn pages_asked(desk: &Desk, args: &ReplayArgs) -> Result<Pages, Failure> {
-    if let Some(source) = &args.source {
-        return Ok(Pages::Source(source.clone()));
+    match (&args.source, args.range) {
+        (Some(source), Some(range)) => return Ok(Pages::Range(source.clone(), range)),
+        (Some(source), None) => return Ok(Pages::Source(source.clone())),
+        (None, _) => {}
     }
     let text = args.id.as_deref().unwrap_or_default();
     for (noun, pages) in [
@@ -88,169 +127,9 @@ async fn pages_asked(desk: &Desk, args: &ReplayArgs) -> Result<Pages, Failure> {
         .hint("`patra batch list`, `patra run list` and `patra task list` show their ids"))
 }
 
-async fn replayed(desk: &Desk, pages: &Pages, other: Option<&str>) -> Result<Vec<Value>, Failure> {
-    let mut readings: HashMap<Id, Reading> = HashMap::new();
-    let (mut told, mut after) = (Vec::new(), Id(0));
-    loop {
-        let some = desk.store.kept_pages(pages, after).await?;
-        let Some(last) = some.last() else { return Ok(told) };
-        after = last.batch;
-        for page in &some {
-            let reading = match readings.entry(page.plan) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => place.insert(Reading::of(desk, page.plan, other).await?),
-            };
-            told.push(one(desk, page, reading).await?);
-        }
-    }
-}
-
-/// How the pages of a plan are read, and how they would be read.
-struct Reading {
-    spec: Arc<SpecSnapshot>,
-    own: Result<Program, String>,
-    other: Option<Result<Program, String>>,
-}
-
-impl Reading {
-    async fn of(desk: &Desk, plan: Id, other: Option<&str>) -> Result<Reading, Failure> {
-        let spec = desk.store.plan(plan).await?.spec;
-        let other = match other {
-            Some(other) => Some(Program::compile(&spec_of(desk, &spec, other).await?)),
-            None => None,
-        };
-        Ok(Reading { own: Program::compile(&spec), spec, other })
-    }
-}
-
-async fn one(desk: &Desk, page: &KeptPage, reading: &Reading) -> Result<Value, Failure> {
-    let mut told = json!({ "batch": page.batch, "window": page.window.to_string(), "phase": page.phase.code() });
-    let body = match &page.kept {
-        Kept::Whole(body) => body.clone(),
-        Kept::Sample => return Ok(with(told, "SAMPLE_ONLY", "only the beginning of the answer was kept")),
-        Kept::Nothing => return Ok(with(told, "NOT_KEPT", "no answer was kept, or it is past its time")),
-    };
-    let read = |program: &Result<Program, String>, body| {
-        decoded_with(program.as_ref().map_err(Clone::clone)?, page.phase, body)
-    };
-    let decoded = match read(&reading.own, body.clone()) {
-        Ok(decoded) => decoded,
-        // Answers that a rule takes for an empty page are no pages.
-        Err(_) if page.ids.is_empty() => return Ok(with(told, "SAME", "")),
-        Err(message) => return Ok(with(told, "BROKEN", &message)),
-    };
-    told["records"] = decoded.items.len().into();
-    let before = read_records(&decoded);
-    let Some(other) = &reading.other else {
-        return same(desk, page, &reading.spec, &decoded, &before, told).await;
-    };
-    match read(other, body) {
-        Ok(again) => Ok(compared(told, &Differences::between(&before, &read_records(&again)))),
-        Err(message) => Ok(with(told, "BROKEN", &message)),
-    }
-}
-
-/// The page reads as it did: the same ids in the same order, the same total, and the records it stored.
-async fn same(
-    desk: &Desk,
-    page: &KeptPage,
-    spec: &SpecSnapshot,
-    decoded: &Decoded,
-    records: &[ReadRecord],
-    told: Value,
-) -> Result<Value, Failure> {
-    if ids_of(decoded) != page.ids {
-        return Ok(with(told, "DIFFERENT", "it gives other ids"));
-    }
-    if decoded.total != page.total {
-        return Ok(with(told, "DIFFERENT", &format!("it counts {:?}, and counted {:?}", decoded.total, page.total)));
-    }
-    let ids: Vec<String> = records.iter().map(|record| record.id.clone()).collect();
-    let stored = desk.store.stored_by(&spec.provenance, &spec.entity, page.batch, ids).await?;
-    let read: Vec<ReadRecord> =
-        records.iter().filter(|record| stored.iter().any(|one| one.id == record.id)).cloned().collect();
-    Ok(compared(told, &Differences::between(&stored, &read)))
-}
-
-fn compared(mut told: Value, differences: &Differences) -> Value {
-    if differences.is_empty() {
-        return with(told, "SAME", "");
-    }
-    let Differences { added, lost, changed } = differences;
-    let text = format!("{} added, {} lost, {} changed", added.len(), lost.len(), changed.len());
-    told["differences"] = json!(differences);
-    with(told, "DIFFERENT", &text)
-}
-
-fn with(mut told: Value, outcome: &str, message: &str) -> Value {
-    told["outcome"] = outcome.into();
-    told["message"] = message.into();
-    told
-}
-
-/// A kept answer as a program reads it.
-pub fn decoded_with(program: &Program, phase: Phase, body: bytes::Bytes) -> Result<Decoded, String> {
-    let response = match (phase, &program.detail) {
-        (Phase::Search, _) => &program.search.response,
-        (Phase::Detail, Some(detail)) => &detail.response,
-        (Phase::Detail, None) => return Err("the definition has no detail request".into()),
-    };
-    response.decode(body, None).map_err(|error| error.to_string())
-}
-
-fn ids_of(decoded: &Decoded) -> Vec<u64> {
-    let good = decoded.items.iter().map(|item| id_hash(&item.id));
-    let bad = decoded.bad.iter().map(|bad| bad.id.as_deref().map_or_else(|| Hash32::of(&bad.raw).short(), id_hash));
-    good.chain(bad).collect()
-}
-
-fn read_records(decoded: &Decoded) -> Vec<ReadRecord> {
-    let record = |item: &patra_core::page::Item| ReadRecord {
-        id: item.id.clone(),
-        content_hash: item.content_hash,
-        fields: item.fields.clone(),
-    };
-    decoded.items.iter().map(record).collect()
-}
-
-/// The other spec for the same endpoint: of a version or a file, which is published nowhere, or the one in force.
-pub async fn spec_of(desk: &Desk, spec: &SpecSnapshot, other: &str) -> Result<SpecSnapshot, Failure> {
-    let mut trigger = plain(&spec.provenance, "stable");
-    trigger.endpoint = Some(spec.endpoint.clone());
-    if other == "current" {
-        return Ok(desk.planner().compile(&trigger).await?.spec);
-    }
-    let (definition, text) = definition_named(desk, &spec.provenance, other).await?;
-    let aside = Desk::open(":memory:").await?;
-    let apply = Apply { channel: "stable", from: None, actor: "replay", remark: other };
-    aside.apply(&definition, &text, apply).await?;
-    trigger.provenance = definition.source().to_owned();
-    let compiled = aside.planner().compile(&trigger).await;
-    aside.store.close().await;
-    Ok(compiled?.spec)
-}
-
-/// A definition by the number of its version, or by its file.
-async fn definition_named(desk: &Desk, source: &str, other: &str) -> Result<(Definition, String), Failure> {
-    if looks_like_a_file(other) {
-        return read_definition(std::path::Path::new(other));
-    }
-    let Ok(number) = other.parse::<i64>() else {
-        let message = format!("`{other}` is neither a version, nor a definition file, nor `current`");
-        return Err(Failure::new(Exit::Usage, message));
-    };
-    let missing = || {
-        Failure::new(Exit::NotFound, format!("`{source}` has no version {number}"))
-            .hint(format!("`patra registry history {source}` lists them"))
-    };
-    let text = desk.store.version(source, number).await?.ok_or_else(missing)?.definition;
-    let definition = decode(&format!("{source} version {number}"), &text).map_err(|mistakes| mistaken(&mistakes))?;
-    Ok((definition, text))
-}
-
-fn show(global: &Global, told: &[Value]) {
+fn show(global: &Global, told: &[Value], sums: &Replayed) {
     if global.json {
-        println!("{}", json!(told));
+        println!("{}", json!({ "pages": told, "summary": sums }));
         return;
     }
     let noted: Vec<Value> = told.iter().filter(|one| one["outcome"] != "SAME").cloned().collect();
@@ -261,6 +140,18 @@ fn show(global: &Global, told: &[Value]) {
     if noted.len() > SHOWN_MAX {
         println!("and {} more (`--json` has all)", noted.len() - SHOWN_MAX);
     }
-    let same = told.len() - noted.len();
-    println!("{} pages read again: {same} the same, {} not", told.len(), noted.len());
+    println!("{} pages read again: {} the same, {} not", told.len(), sums.same, noted.len());
+    if sums.added + sums.lost + sums.changed > 0 {
+        println!("records: {} added, {} lost, {} changed", sums.added, sums.lost, sums.changed);
+    }
+    if !sums.fields.is_empty() {
+        let fields: Vec<String> = sums.fields.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        println!("fields that change: {}", fields.join(", "));
+    }
+    if let Some(would) = &sums.would {
+        println!(
+            "committed again they would be: {} inserted, {} updated, {} unchanged, {} stale, {} quarantined; nothing was",
+            would.inserted, would.updated, would.unchanged, would.stale, would.quarantined
+        );
+    }
 }

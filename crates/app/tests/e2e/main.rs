@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on may stop")]
 
+mod blackbox;
 mod demo;
 mod documents;
 mod export;

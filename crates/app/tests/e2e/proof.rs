@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Desk, Sim, change, days_ago, shipped, strs};
+use crate::support::{Desk, Sim, change, days_ago, hashes, rows, shipped, strs};
 
 fn harvested(desk: &Desk) -> Sim {
     let sim = Sim::start(desk, &["--records", "120", "--source", "datacite", "--unlimited"]);
@@ -105,22 +105,101 @@ fn kept_pages_read_as_they_did_and_another_mapping_shows_its_changes() {
     let tables = || nouns.map(|noun| desk.json(&[noun, "list", "--limit", "1000"]));
     let before = tables();
     let told = desk.json(&["replay", "--source", "datacite"]);
-    let pages = told.as_array().unwrap();
+    let pages = told["pages"].as_array().unwrap();
     assert!(pages.len() > 5 && pages.iter().all(|page| page["outcome"] == "SAME"), "{told}");
     let task = desk.json(&["task", "list", "--limit", "1"])[0]["id"].as_str().unwrap().to_owned();
-    assert!(!desk.json(&["replay", &task]).as_array().unwrap().is_empty());
+    assert!(!desk.json(&["replay", &task])["pages"].as_array().unwrap().is_empty());
     let other = shipped("datacite").replace("venue.publisher:", "extra.publisher:");
     desk.write("other.yaml", &other);
     let changed = desk.json(&["replay", "--source", "datacite", "--spec", "other.yaml"]);
-    let differing = changed.as_array().unwrap().iter().filter(|page| page["outcome"] == "DIFFERENT");
+    let differing = changed["pages"].as_array().unwrap().iter().filter(|page| page["outcome"] == "DIFFERENT");
     let fields: Vec<String> = differing
         .flat_map(|page| page["differences"]["changed"].as_array().unwrap().clone())
         .flat_map(|one| one["fields"].as_array().unwrap().clone())
         .map(|name| name.as_str().unwrap().to_owned())
         .collect();
     assert!(!fields.is_empty() && fields.iter().all(|name| name == "venue" || name == "extra"), "{fields:?}");
+    let sums = &changed["summary"];
+    assert_eq!((&sums["added"], &sums["lost"]), (&0.into(), &0.into()), "{sums}");
+    assert_eq!((&sums["fields"]["venue"], &sums["fields"]["extra"]), (&sums["changed"], &sums["changed"]), "{sums}");
     assert_eq!(tables(), before);
     desk.patra(&["replay", "999"]).ended(4).complains(&["there is no page, run or task `999`"]);
     desk.patra(&["replay", &task, "--spec", "nonsense"]).ended(2).complains(&["`nonsense`", "current"]);
     desk.patra(&["replay"]).ended(2);
+}
+
+#[test]
+fn a_range_replays_the_pages_of_its_windows_and_sums_them_up() {
+    let desk = Desk::new();
+    harvested(&desk).stop();
+    let all = desk.json(&["replay", "--source", "datacite"]);
+    let range = |from: u64, to: u64| format!("{}..{}", days_ago(from), days_ago(to));
+    let some = desk.json(&["replay", "--source", "datacite", "--range", &range(6, 4)]);
+    let pages = |told: &Value| told["pages"].as_array().unwrap().len();
+    assert!(pages(&some) > 0 && pages(&some) < pages(&all), "{} of {}", pages(&some), pages(&all));
+    assert_eq!(some["summary"]["same"], pages(&some));
+    let whole = desk.json(&["replay", "--source", "datacite", "--range", &range(30, 0)]);
+    assert_eq!(whole["summary"], all["summary"]);
+    desk.write("other.yaml", &shipped("datacite").replace("venue.publisher:", "extra.publisher:"));
+    let other = ["replay", "--source", "datacite", "--range", &range(6, 4), "--spec", "other.yaml"];
+    let said = desk.patra(&other).ended(0);
+    assert!(said.out.contains("0 added, 0 lost") && said.out.contains("fields that change: extra "), "{}", said.out);
+    let none = desk.patra(&["replay", "--source", "datacite", "--range", &range(400, 390)]).ended(4);
+    none.complains(&["no committed page"]);
+    desk.patra(&["replay", "--source", "datacite", "--range", "soon"]).ended(2).complains(&["wants two times"]);
+    let back = ["replay", "--source", "datacite", "--range", "2026-01-02..2026-01-01"];
+    desk.patra(&back).ended(2).complains(&["ends before it begins"]);
+    desk.patra(&["replay", "1", "--range", "2026-01-01..2026-01-02"]).ended(2).complains(&["--range"]);
+}
+
+#[test]
+fn a_page_asked_for_again_says_whether_the_source_has_changed() {
+    let desk = Desk::new();
+    let sim = harvested(&desk);
+    let batches = desk.json(&["batch", "list", "--limit", "1000"]);
+    let fullest = batches.as_array().unwrap().iter().max_by_key(|batch| batch["record_count"].as_i64()).unwrap();
+    let batch = fullest["id"].as_str().unwrap();
+    let tables = || hashes(&desk.path("patra.db"), &["ing_audit", "ing_worker"]);
+    let before = tables();
+    let same = desk.json(&["replay", batch, "--live"]);
+    assert_eq!((&same["outcome"], &same["records"]), (&"SAME".into(), &fullest["record_count"]), "{same}");
+    assert!(same["request"].as_str().unwrap().contains(&sim.address), "{same}");
+    assert_eq!(tables(), before);
+    change(
+        &desk.path("patra.db"),
+        "UPDATE ing_task_run_batch SET total_hint = total_hint + 1 WHERE record_count > 0 AND total_hint IS NOT NULL",
+    );
+    let said = desk.patra(&["replay", batch, "--live"]).ended(1);
+    assert!(said.out.contains("the source says otherwise now: it counts"), "{}", said.out);
+    said.complains(&["the source has changed since"]);
+    desk.patra(&["replay", fullest["run_id"].as_str().unwrap(), "--live"])
+        .ended(2)
+        .complains(&["one page", "batch list"]);
+    desk.patra(&["replay", batch, "--live", "--spec", "current"]).ended(2).complains(&["--live"]);
+    desk.patra(&["source", "pause", "datacite", "--reason", "quiet"]).ended(0);
+    desk.patra(&["replay", batch, "--live"]).ended(6).complains(&["`datacite` is stopped"]);
+    desk.patra(&["source", "resume", "datacite", "--reason", "on"]).ended(0);
+    sim.stop();
+    desk.patra(&["replay", batch, "--live"]).ended(6).complains(&["cannot be asked for again", "without `--live`"]);
+    let audit = rows(&desk.path("patra.db"), "SELECT detail FROM ing_audit WHERE action_code = 'REPLAY' ORDER BY id");
+    assert!(audit.len() == 4 && audit.iter().all(|detail| detail.contains("\"live\":true")), "{audit:?}");
+}
+
+#[test]
+fn another_source_at_the_same_place_is_seen_to_say_otherwise() {
+    let desk = Desk::new();
+    let sim = harvested(&desk);
+    let address = sim.address.clone();
+    let batches = desk.json(&["batch", "list", "--limit", "1000"]);
+    let fullest = batches.as_array().unwrap().iter().max_by_key(|batch| batch["record_count"].as_i64()).unwrap();
+    sim.stop();
+    let other = ["--records", "90", "--source", "datacite", "--unlimited", "--seed", "7"];
+    let _other = Sim::at(&desk, &address, &other);
+    let said = desk.patra(&["replay", fullest["id"].as_str().unwrap(), "--live", "--json"]).ended(1);
+    let told = said.json();
+    assert_eq!(told["outcome"], "CHANGED", "{told}");
+    assert!(told["message"].as_str().unwrap().starts_with("the source says otherwise now: "), "{told}");
+    let differences = &told["differences"];
+    let some = |name: &str| !differences[name].as_array().unwrap().is_empty();
+    assert!(some("added") || some("lost") || some("changed"), "{told}");
 }

@@ -121,12 +121,45 @@ fn every_page_of_a_harvest_replays_the_same_and_no_table_changes() {
     assert!(before.len() > 30, "{before:?}");
     let started = std::time::Instant::now();
     let told = desk.json(&["replay", "--source", "datacite"]);
-    let pages = told.as_array().unwrap();
+    let pages = told["pages"].as_array().unwrap();
     let read: u64 = pages.iter().filter_map(|page| page["records"].as_u64()).sum();
     println!("{} pages, {read} records in {:.1} s", pages.len(), started.elapsed().as_secs_f64());
     assert!(pages.iter().all(|page| page["outcome"] == "SAME"), "{told}");
     let stored = desk.json(&["status"])[0]["records"].as_u64().unwrap();
     assert!(read >= stored && stored * 10 >= records.parse::<u64>().unwrap() * 9, "{read} {stored}");
+    let tried = desk.json(&["replay", "--source", "datacite", "--full-chain"]);
+    let would = &tried["summary"]["would"];
+    assert_eq!((&would["inserted"], &would["updated"]), (&0.into(), &0.into()), "all of it is stored: {would}");
+    assert_eq!(would["fetched"], would["unchanged"].as_u64().unwrap() + would["stale"].as_u64().unwrap());
+    assert!(would["unchanged"].as_u64().unwrap() >= stored, "{would}");
     assert_eq!(tables(), before);
     nobody_came(&listener);
+}
+
+#[test]
+fn a_full_chain_says_what_would_be_stored_and_stores_nothing() {
+    let desk = Desk::new();
+    harvested(&desk, "60");
+    other(&desk);
+    change(
+        &desk.path("patra.db"),
+        "DELETE FROM ing_record WHERE id IN (SELECT id FROM ing_record ORDER BY id LIMIT 3);
+         UPDATE ing_record SET fetched_at = '2001-01-01T00:00:00.000000Z', effective_at = '2001-01-01T00:00:00.000000Z',
+            content_hash = x'0000000000000000000000000000000000000000000000000000000000000000'
+          WHERE id IN (SELECT id FROM ing_record ORDER BY id LIMIT 2)",
+    );
+    let tables = || hashes(&desk.path("patra.db"), &["ing_audit", "ing_worker"]);
+    let before = tables();
+    for other in [&[][..], &["--spec", "other.yaml"]] {
+        let mut all = vec!["replay", "--source", "datacite", "--full-chain", "--json"];
+        all.extend(other);
+        // Two records differ from their pages now, so the replay under the own spec is not all the same.
+        let told = desk.patra(&all).json();
+        let would = &told["summary"]["would"];
+        // A record that several pages hold is counted for each.
+        assert!(would["inserted"].as_u64() >= Some(3) && would["updated"].as_u64() >= Some(2), "{would}");
+        assert_eq!(tables(), before);
+    }
+    let said = desk.patra(&["replay", "--source", "datacite", "--full-chain"]);
+    assert!(said.out.contains("committed again they would be: ") && said.out.contains("; nothing was"), "{}", said.out);
 }

@@ -96,7 +96,11 @@ pub struct Sim {
 
 impl Sim {
     pub fn start(desk: &Desk, args: &[&str]) -> Sim {
-        let mut command = desk.command(&["sim", "serve", "--json", "--listen", "127.0.0.1:0"]);
+        Sim::at(desk, "127.0.0.1:0", args)
+    }
+
+    pub fn at(desk: &Desk, address: &str, args: &[&str]) -> Sim {
+        let mut command = desk.command(&["sim", "serve", "--json", "--listen", address]);
         let mut child = command.args(args).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -178,6 +182,16 @@ pub fn change(path: &Path, sql: &'static str) {
         connection.execute(sql).await.unwrap();
         connection.close().await.unwrap();
     });
+}
+
+/// The first column of what a query finds, as text.
+pub fn rows(path: &Path, sql: &'static str) -> Vec<String> {
+    use sqlx::ConnectOptions;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = sqlx::sqlite::SqliteConnectOptions::new().filename(path).connect().await.unwrap();
+        sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap()
+    })
 }
 
 /// A hash over every row of every table but these.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::absence::Lack;
 use crate::hash::Hash32;
 use crate::id::Id;
+use crate::mask;
 use crate::page::BadItem;
 use crate::record::NewRecord;
 use crate::refit::Policy;
@@ -106,8 +107,16 @@ pub struct BatchCommit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptBody {
     pub bytes: Bytes,
-    /// The body is whole; else only its first kilobyte.
+    /// The body is whole; else only its first kilobyte, masked.
     pub whole: bool,
+}
+
+impl KeptBody {
+    /// The masked beginning of a body; whole when that is all of it and nothing had to be masked.
+    pub fn sample(body: &[u8]) -> KeptBody {
+        let sample = mask::sample(body, mask::SAMPLE_BYTES);
+        KeptBody { whole: sample == body, bytes: sample.into() }
+    }
 }
 
 /// `fetched = inserted + updated + unchanged + stale + duplicate + quarantined + filtered` (INV-19).
@@ -144,4 +153,19 @@ pub struct Committed {
     pub counts: Counts,
     /// True when an earlier try of the same commit had succeeded.
     pub repeated: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_whole_only_when_nothing_is_left_out_or_masked() {
+        let long = "x".repeat(mask::SAMPLE_BYTES + 1);
+        for (body, whole) in [("short", true), (&long[1..], true), (&long, false), ("to jane@example.org", false)] {
+            let kept = KeptBody::sample(body.as_bytes());
+            assert_eq!((kept.whole, kept.bytes.len() <= mask::SAMPLE_BYTES), (whole, true), "{body}");
+            assert!(!kept.bytes.starts_with(b"to jane"), "{kept:?}");
+        }
+    }
 }

@@ -34,7 +34,7 @@ pub use ledger::*;
 pub use operate::*;
 pub use outbox::{Outbox, OutboxCounts, Publisher, Republish, SentEvent, ShardLease, Stream, StreamError, StreamView};
 pub use partition::Partition;
-pub use prove::{DigestAsk, LifeAsk, Prove};
+pub use prove::{DigestAsk, LifeAsk, Prove, Rehearsal, Rehearsed};
 pub use quarantine::{Mended, Quarantine, Quarantined};
 pub use registry::{Cell, DictionaryRows, NewVersion, Registry, RegistryRow, StoredVersion};
 pub use remap::{Remap, RemapPage};

@@ -1,11 +1,17 @@
-//! The port of proof: what a certificate rests on, and the life of one record. It reads in short looks and writes nothing.
+//! The port of proof: what a certificate rests on, and the life of one record. It reads in short looks; what it writes it
+//! takes back.
 
 use async_trait::async_trait;
 
 use crate::hash::Hash32;
 use crate::id::Id;
-use crate::ports::{LedgerError, Namespace};
+use crate::page::BadItem;
+use crate::ports::{Counts, LedgerError, Namespace};
+use crate::proof::blackbox::Decisions;
 use crate::proof::{Columns, Digests, Evidence, KeptPage, Life, Pages, ReadRecord};
+use crate::record::NewRecord;
+use crate::refit::Policy;
+use crate::spec::snapshot::Operation;
 use crate::time::Timestamp;
 use crate::window::Window;
 
@@ -29,6 +35,27 @@ pub struct LifeAsk {
     pub dated: Option<Timestamp>,
     /// Most pages that are searched for an id of which nothing else is known.
     pub search_max: u64,
+}
+
+/// What a page makes of its records, to be committed as it was and taken back.
+#[derive(Clone, Debug)]
+pub struct Rehearsal {
+    pub batch: Id,
+    pub entity: String,
+    pub operation: Operation,
+    pub policy: Policy,
+    pub mapping_hash: Hash32,
+    /// Sorted and without repetition.
+    pub records: Vec<NewRecord>,
+    pub bad: Vec<BadItem>,
+}
+
+/// What the commit would have done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rehearsed {
+    pub counts: Counts,
+    /// What the database says against the page.
+    pub refused: Option<String>,
 }
 
 #[async_trait]
@@ -62,4 +89,16 @@ pub trait Prove: Send + Sync {
         batch: Id,
         ids: Vec<String>,
     ) -> Result<Vec<ReadRecord>, LedgerError>;
+
+    /// What a page decided of these ids, which it shows, and of those that it put into quarantine.
+    async fn decisions(
+        &self,
+        provenance: &str,
+        entity: &str,
+        batch: Id,
+        ids: Vec<String>,
+    ) -> Result<Decisions, LedgerError>;
+
+    /// Commits the records of a page in a transaction that is rolled back whatever comes of it.
+    async fn rehearse(&self, page: Rehearsal) -> Result<Rehearsed, LedgerError>;
 }

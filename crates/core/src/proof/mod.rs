@@ -4,6 +4,7 @@
 //! makes coverage, holes and a verdict of it, and nothing else; a [`Certificate`] is the judgement together with the
 //! evidence and digests of the very rows it was read from, so that anyone can judge again and look at the rows again.
 
+pub mod blackbox;
 mod certificate;
 mod judge;
 mod life;
@@ -23,7 +24,7 @@ use crate::window::Window;
 pub use certificate::{Basis, Certificate, Flaw, Subject};
 pub use judge::{Judgement, Stretch, Verdict, judge};
 pub use life::{Life, Place, Sighting};
-pub use replay::{Changed, Differences, Kept, KeptPage, Pages, ReadRecord};
+pub use replay::{Changed, Differences, Kept, KeptPage, Pages, ReadRecord, Replayed};
 
 /// A slice as the ledger has it, with what its reading came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

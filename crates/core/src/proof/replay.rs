@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::hash::Hash32;
 use crate::id::Id;
-use crate::ports::Phase;
+use crate::page::Item;
+use crate::ports::{Counts, Phase};
 use crate::time::Timestamp;
 use crate::window::Window;
 
@@ -19,14 +20,16 @@ pub enum Pages {
     Run(Id),
     Task(Id),
     Source(String),
+    /// Of a source those whose windows touch this one.
+    Range(String, Window),
 }
 
 /// What is left of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
     Whole(Bytes),
-    /// Only its beginning.
-    Sample,
+    /// Only its beginning, masked.
+    Sample(Bytes),
     Nothing,
 }
 
@@ -53,6 +56,12 @@ pub struct ReadRecord {
     pub fields: String,
 }
 
+impl ReadRecord {
+    pub fn of(item: &Item) -> ReadRecord {
+        ReadRecord { id: item.id.clone(), content_hash: item.content_hash, fields: item.fields.clone() }
+    }
+}
+
 /// What two readings of a page differ in.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Differences {
@@ -73,6 +82,11 @@ impl Differences {
         self.added.is_empty() && self.lost.is_empty() && self.changed.is_empty()
     }
 
+    /// In a few words.
+    pub fn told(&self) -> String {
+        format!("{} added, {} lost, {} changed", self.added.len(), self.lost.len(), self.changed.len())
+    }
+
     /// From one reading to another.
     pub fn between(before: &[ReadRecord], after: &[ReadRecord]) -> Differences {
         let known: BTreeMap<&str, &ReadRecord> = before.iter().map(|record| (record.id.as_str(), record)).collect();
@@ -86,6 +100,49 @@ impl Differences {
         }
         found.lost = known.keys().filter(|id| !now.contains_key(*id)).map(|id| (*id).to_owned()).collect();
         found
+    }
+}
+
+/// What a replay of many pages came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Replayed {
+    pub pages: u64,
+    pub same: u64,
+    pub different: u64,
+    /// Pages that cannot be read under the spec, or whose records the database would refuse.
+    pub broken: u64,
+    /// Pages of which no whole answer is kept.
+    pub not_kept: u64,
+    pub records: u64,
+    pub added: u64,
+    pub lost: u64,
+    pub changed: u64,
+    /// In how many records each field differs; `content` where the record itself does.
+    pub fields: BTreeMap<String, u64>,
+    /// What committing all records again would have done, where that was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub would: Option<Counts>,
+}
+
+impl Replayed {
+    /// One more page, by its outcome.
+    pub fn count(&mut self, outcome: &str) {
+        self.pages += 1;
+        match outcome {
+            "SAME" => self.same += 1,
+            "DIFFERENT" => self.different += 1,
+            "BROKEN" | "REFUSED" => self.broken += 1,
+            _ => self.not_kept += 1,
+        }
+    }
+
+    pub fn add(&mut self, differences: &Differences) {
+        self.added += differences.added.len() as u64;
+        self.lost += differences.lost.len() as u64;
+        self.changed += differences.changed.len() as u64;
+        for field in differences.changed.iter().flat_map(|one| &one.fields) {
+            *self.fields.entry(field.clone()).or_default() += 1;
+        }
     }
 }
 
@@ -117,6 +174,12 @@ mod tests {
         let before = [record("a", "1", r#"{"t":1,"u":2}"#), record("b", "1", "{}"), record("c", "1", "{}")];
         let after = [record("a", "1", r#"{"t":1,"u":3,"v":4}"#), record("c", "2", "{}"), record("d", "1", "{}")];
         let found = Differences::between(&before, &after);
+        let mut sums = Replayed::default();
+        sums.add(&found);
+        sums.add(&found);
+        assert_eq!((sums.added, sums.lost, sums.changed), (2, 2, 4));
+        let fields: Vec<(&str, u64)> = sums.fields.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        assert_eq!(fields, [("content", 2), ("u", 2), ("v", 2)]);
         assert_eq!((found.added, found.lost), (vec!["d".to_owned()], vec!["b".to_owned()]));
         let want = [("a", vec!["u", "v"]), ("c", vec!["content"])];
         let told: Vec<(&str, Vec<&str>)> = found

@@ -15,9 +15,6 @@ use serde_json::{Map, Value, json};
 use super::fetch::Fetched;
 use super::reading::Reading;
 
-/// Kept of a body when only samples are kept.
-const SAMPLE_BYTES: usize = 1_024;
-
 /// What of a page did not become records, and why.
 #[derive(Default)]
 struct Dropped {
@@ -108,7 +105,7 @@ impl Reading<'_> {
             bad,
             quarantine: self.spec().quarantine,
             missing: Vec::new(),
-            policy: self.policy(),
+            policy: Policy::of(self.spec()),
             page_ids,
             id_list: None,
             item_count,
@@ -163,15 +160,6 @@ impl Reading<'_> {
         (records, dropped)
     }
 
-    /// A refresh maps anew what was mapped otherwise; everything else keeps to the order of versions.
-    fn policy(&self) -> Policy {
-        match self.spec().operation {
-            Operation::Harvest | Operation::Backfill => Policy::Newest,
-            Operation::Update if self.spec().fill_only => Policy::FillOnly,
-            Operation::Update => Policy::Remap,
-        }
-    }
-
     /// Whether the query keeps an item. What cannot be decided is kept, and counted; so is a deletion, which shows no
     /// fields to decide by.
     fn wanted(&self, item: &Item, dropped: &mut Dropped) -> bool {
@@ -192,10 +180,7 @@ impl Reading<'_> {
     fn kept_body(&self, page: &Page) -> Option<KeptBody> {
         match self.spec().blackbox {
             Blackbox::Full => Some(KeptBody { bytes: page.body.clone(), whole: true }),
-            Blackbox::Sample => {
-                let sample = page.body.slice(..page.body.len().min(SAMPLE_BYTES));
-                Some(KeptBody { whole: sample.len() == page.body.len(), bytes: sample })
-            }
+            Blackbox::Sample => Some(KeptBody::sample(&page.body)),
             Blackbox::Off => None,
         }
     }

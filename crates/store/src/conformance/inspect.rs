@@ -1,5 +1,7 @@
 //! The read side.
 
+use bytes::Bytes;
+use patra_core::page::{BadItem, BadReason};
 use patra_core::ports::*;
 use serde_json::json;
 
@@ -68,4 +70,21 @@ pub(super) async fn the_summary_counts_each_source(bench: Bench) {
     assert_eq!((source.records, source.outbox_pending, source.quarantined), (2, 2, 0));
     assert_eq!(source.tasks, [("FAILED", 1), ("QUEUED", 1), ("SUCCEEDED", 1)].map(|(k, n)| (k.to_owned(), n)).into());
     assert_eq!((source.watermark, source.last_error.as_deref()), (Some(at(10)), Some("403 from the source")));
+}
+
+pub(super) async fn a_quarantined_record_is_shown_masked_and_kept_as_it_came(bench: Bench) {
+    let leased = bench.leased().await;
+    let mut page = bench.page(&leased.batch, vec![record("a", 1, "one")], None);
+    let raw = Bytes::from_static(br#"{"mail":"jane@example.org"}"#);
+    let message = "`jane@example.org` is no time".to_owned();
+    page.bad = vec![BadItem { id: None, reason: BadReason::BadTime, path: "$.t".into(), message, raw: raw.clone() }];
+    bench.commit(&leased.lease, page).await;
+    let listed = bench.store.list(Noun::Quarantine, &ListFilter::default()).await.unwrap();
+    let id = listed[0]["id"].as_str().unwrap();
+    let shown = bench.store.show(Noun::Quarantine, id).await.unwrap().unwrap();
+    for text in [&listed[0]["message"], &shown["message"], &shown["raw"]] {
+        let text = text.as_str().unwrap();
+        assert!(text.contains("[email:") && !text.contains("jane"), "{text}");
+    }
+    assert_eq!(bench.store.quarantined(id.parse().unwrap()).await.unwrap().raw, raw);
 }

@@ -86,6 +86,9 @@ every_backend! {
         records_set_aside_before_a_slice_was_cut_are_not_forgotten,
         a_digest_changes_with_the_rows_it_is_of,
         a_digest_takes_no_column_that_the_schema_does_not_have,
+        a_page_tells_what_it_decided_of_each_id,
+        pages_are_found_by_the_windows_they_touch,
+        a_rehearsal_says_what_a_commit_would_do_and_writes_nothing,
     ],
     export: [
         records_come_in_the_order_of_their_keys,
@@ -236,6 +239,7 @@ every_backend! {
         every_noun_lists_and_shows,
         a_row_is_found_by_the_beginning_of_its_id,
         the_summary_counts_each_source,
+        a_quarantined_record_is_shown_masked_and_kept_as_it_came,
     ],
 }
 

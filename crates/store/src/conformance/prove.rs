@@ -1,7 +1,13 @@
 //! What a certificate rests on.
 
-use patra_core::ports::{DigestAsk, NewWaiver, Prove, SliceOutcome, Split};
-use patra_core::proof::Digests;
+use patra_core::hash::Hash32;
+use patra_core::id::Id;
+use patra_core::page::{BadItem, BadReason};
+use patra_core::ports::{Counts, DigestAsk, NewWaiver, Prove, Rehearsal, SliceOutcome, Split};
+use patra_core::proof::blackbox::Decisions;
+use patra_core::proof::{Digests, Pages};
+use patra_core::record::NewRecord;
+use patra_core::refit::Policy;
 use patra_core::spec::snapshot::Operation;
 use patra_core::states::SliceState;
 
@@ -125,4 +131,81 @@ pub(super) async fn a_digest_takes_no_column_that_the_schema_does_not_have(bench
     let ask = DigestAsk { provenance: "p".into(), entity: "e".into(), slices: vec![], waivers: vec![], columns };
     let refused = bench.store.digests(&ask).await.unwrap_err();
     assert!(refused.to_string().contains("of ing_plan"), "{refused}");
+}
+
+pub(super) async fn a_page_tells_what_it_decided_of_each_id(bench: Bench) {
+    let leased = bench.leased().await;
+    let first = bench.page(&leased.batch, vec![record("a", 1, "old"), record("b", 1, "x")], Some("p1"));
+    let next = first.next.clone().unwrap();
+    bench.commit(&leased.lease, first).await;
+    let mut second = bench.page(&next, vec![record("a", 2, "new"), record("b", 1, "x"), record("c", 1, "y")], None);
+    let raw = bytes::Bytes::from_static(b"{}");
+    let (reason, path, message) = (BadReason::BadTime, String::new(), String::new());
+    second.bad = vec![BadItem { id: Some("d".into()), reason, path, message, raw }];
+    bench.commit(&leased.lease, second).await;
+    let ids = || ["a", "b", "c", "d", "e"].map(str::to_owned).to_vec();
+    let ask = |batch| bench.store.decisions("crossref", "works", batch, ids());
+    let told = |found: Decisions| -> Vec<(String, Vec<String>)> {
+        found.0.into_iter().map(|(decision, decided)| (decision, decided.sample)).collect()
+    };
+    let want = [("CREATED", "c"), ("NOT_KEPT", "e"), ("NOT_NEWER", "b"), ("QUARANTINED", "d"), ("UPDATED", "a")];
+    let want = want.map(|(decision, id)| (decision.to_owned(), vec![id.to_owned()]));
+    assert_eq!(told(ask(next.id).await.unwrap()), want);
+    bench.change("DELETE FROM ing_outbox").await;
+    let later = told(ask(next.id).await.unwrap());
+    assert!(later.contains(&("STORED".into(), vec!["a".into(), "c".into()])), "the record still names it: {later:?}");
+}
+
+pub(super) async fn pages_are_found_by_the_windows_they_touch(bench: Bench) {
+    bench.publish(&[(0, 20), (20, 40), (40, 60)]).await;
+    let mut pages = Vec::new();
+    for leased in bench.acquire(3).await {
+        let page = bench.page(&leased.batch, Vec::new(), None);
+        bench.commit(&leased.lease, page).await;
+        pages.push((leased.task.window, leased.batch.id));
+    }
+    pages.sort();
+    for (from, to, want) in [(0, 60, 0..3), (20, 40, 1..2), (19, 21, 0..2), (39, 40, 1..2), (60, 80, 0..0)] {
+        let asked = Pages::Range("crossref".into(), window(from, to));
+        let mut found = Vec::new();
+        while let Some(page) =
+            bench.store.kept_pages(&asked, found.last().copied().unwrap_or_default()).await.unwrap().first()
+        {
+            found.push(page.batch);
+        }
+        let mut want: Vec<Id> = pages[want].iter().map(|(_, page)| *page).collect();
+        want.sort();
+        assert_eq!(found, want, "{from}..{to}");
+    }
+    let other = Pages::Range("datacite".into(), window(0, 60));
+    assert!(bench.store.kept_pages(&other, Id(0)).await.unwrap().is_empty());
+}
+
+pub(super) async fn a_rehearsal_says_what_a_commit_would_do_and_writes_nothing(bench: Bench) {
+    let leased = bench.leased().await;
+    let page = bench.page(&leased.batch, vec![record("a", 2, "old"), record("b", 2, "x"), record("d", 2, "z")], None);
+    bench.commit(&leased.lease, page).await;
+    let rows = || bench.column("SELECT provider_id, ' ', version_no, ' ', fields, ' ', checked_at FROM ing_record");
+    let before = (bench.ledger_state().await, rows().await);
+    bench.advance(patra_core::time::Span::from_seconds(5));
+    let rehearsal = |records: Vec<NewRecord>| Rehearsal {
+        batch: leased.batch.id,
+        entity: "works".into(),
+        operation: Operation::Harvest,
+        policy: Policy::Newest,
+        mapping_hash: Hash32::of(b"mapping"),
+        records,
+        bad: Vec::new(),
+    };
+    let records = vec![record("a", 3, "new"), record("b", 2, "x"), record("c", 1, "y"), record("d", 1, "late")];
+    let told = bench.store.rehearse(rehearsal(records)).await.unwrap();
+    let want = Counts { fetched: 4, inserted: 1, updated: 1, unchanged: 1, stale: 1, ..Counts::default() };
+    assert_eq!((told.counts, told.refused), (want, None));
+    assert_eq!((bench.ledger_state().await, rows().await), before);
+    bench.refuse_poison().await;
+    let told = bench.store.rehearse(rehearsal(vec![record("poison", 1, "x")])).await.unwrap();
+    assert!(told.refused.is_some_and(|message| message.contains("poison")));
+    let gone = Rehearsal { batch: Id(1), ..rehearsal(Vec::new()) };
+    assert!(bench.store.rehearse(gone).await.unwrap_err().to_string().contains("page 1"));
+    assert_eq!((bench.ledger_state().await, rows().await), before);
 }
