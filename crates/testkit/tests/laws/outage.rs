@@ -41,7 +41,7 @@ impl Notices for Heard {
             Notice::PassBegan { .. } => "pass",
             Notice::SliceSplit { .. } => "split",
             Notice::CircuitOpened { .. } => "opened",
-            Notice::CircuitClosed { .. } => "closed",
+            Notice::CircuitClosed => "closed",
             _ => return,
         };
         *self.0.lock().unwrap().entry(kind).or_default() += 1;
