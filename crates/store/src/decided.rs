@@ -17,7 +17,7 @@ pub(crate) const RECORDS: &str = "-- decided.records
     SELECT id, provider_id, batch_id FROM ing_record
      WHERE {one_of:ing_record;provider_id;provenance_code = :provenance AND endpoint_name = :entity}";
 pub(crate) const EVENTS: &str = "-- decided.events
-    SELECT id, record_id, change_code FROM ing_outbox WHERE record_id IN ({list}) AND batch_id = :batch ORDER BY id";
+    SELECT record_id, change_code FROM ing_outbox WHERE record_id IN ({list}) AND batch_id = :batch";
 pub(crate) const QUARANTINED: &str = "-- decided.quarantined
     SELECT id, provider_id FROM ing_quarantine WHERE batch_id = :batch ORDER BY id";
 
